@@ -247,7 +247,7 @@ class MemberScores(_Evidence):
             return
         self._set("propensity", _propensity(self.propensity, rows))
         if self.group is not None:
-            for column in self.propensity.T:
+            for column in np.atleast_2d(self.propensity.T):
                 _one_coin_a_group(self.group, "propensity", column)
 
     def reduced(self) -> MemberScores:

@@ -1,0 +1,1 @@
+"""Evidence in, bound out: pure functions. The name says what is bounded, and from what."""

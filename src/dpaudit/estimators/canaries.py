@@ -1,0 +1,647 @@
+"""Bounds from one run with coin-flipped canaries (`CanaryScores`): THEORY 2.3 to 2.6 and 3b.
+
+The coins are fair and independent, drawn before the run. Given the model, the k-th guess is right with probability at
+most sig(epsilon) under pure DP, whatever was guessed before, so right guesses are dominated by independent Bernoulli
+trials, path by path. With delta > 0 the number of excess right guesses has mean at most m delta / (1 + e^epsilon).
+A trade-off curve is tested by the recursion of 2.5, where the number of guesses must not depend on the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from dpaudit import _binomial
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+from dpaudit.bounds import LowerBound, UpperBound
+from dpaudit.estimators import _inversion, _recursion
+from dpaudit.estimators.thresholds import (
+    EProcess,
+    Fixed,
+    FractionGrid,
+    Guesses,
+    GuessPath,
+    HeldOut,
+    Strategy,
+    Uncorrected,
+    guess_counts,
+    guesses_beyond,
+    guesses_from_canaries,
+    held_out_canaries,
+    refuse,
+)
+from dpaudit.evidence import CanaryScores
+from dpaudit.tradeoff import GAUSSIAN, ApproximateDP, Family, Gaussian, Mixed, TradeOff
+
+DELTA_TERMS = ("knapsack", "full", "published")
+SWEEP = tuple(percent / 100.0 for percent in range(1, 101))
+REFERENCES = ("Steinke, Nasr and Jagielski, arXiv 2305.08846", "Mahloujifar, Melis and Chaudhuri, arXiv 2410.22235")
+
+
+# ------------------------------------------------------------------------------------------------ functions of counts
+
+
+def one_run_epsilon(
+    *,
+    canaries: int,
+    guesses: int,
+    correct: int,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    delta_term: str = "knapsack",
+) -> float:
+    """Lower bound on epsilon from `correct` of `guesses` guesses about `canaries` fair coins (THEORY 2.3, 2.4).
+
+    delta = 0: logit of the Clopper-Pearson lower limit of the accuracy. delta > 0: the largest rejected epsilon of
+    the monotone p-value P(Bin(r, sig(epsilon)) >= correct) + delta term.
+
+    Parameters
+    ----------
+    delta_term
+        "knapsack" (default; proved, needs a number of guesses fixed before the model is seen), "full" (proved for any
+        number of guesses) or "published" (Steinke et al., corollary 5.4: false as a statement about all mechanisms, for
+        comparison only).
+
+    Examples
+    --------
+    >>> f"{one_run_epsilon(canaries=100, guesses=100, correct=100):.4f}"
+    '3.4928'
+    """
+    m, r, c = _counts(canaries, guesses, correct)
+    alpha, delta = 1.0 - check.confidence(confidence), check.delta(delta)
+    check.choice("delta_term", delta_term, DELTA_TERMS)
+    limit = _binomial.lower_limit(c, r, alpha) if r else 0.0
+    pure = max(0.0, float(special.logit(limit))) if limit > 0.0 else 0.0
+    if delta == 0.0 or pure == 0.0:
+        return pure
+
+    def rejected(epsilon: float) -> bool:
+        return one_run_p_value(m, r, c, epsilon, delta, delta_term) <= alpha
+
+    low = math.floor(pure / _inversion.GRID_STEP) * _inversion.GRID_STEP
+    high = pure
+    while low >= 0.0 and not rejected(low):  # every rejected epsilon may be reported: find one near the top
+        low, high = low - _inversion.GRID_STEP, low
+    if low < 0.0:
+        return 0.0
+    while high - low > 1e-6:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return low
+
+
+def one_run_p_value(m: int, r: int, c: int, epsilon: float, delta: float, delta_term: str = "knapsack") -> float:
+    """Bound on P(at least c of r guesses are right) over all (epsilon, delta)-DP mechanisms (THEORY 2.4)."""
+    p = float(special.expit(epsilon))
+    binomial = _binomial.tail(c, r, p)
+    if delta == 0.0 or c <= 0:
+        return binomial
+    budget = excess(m, epsilon, delta)
+    if delta_term == "full":
+        return min(1.0, binomial + budget)
+    masses = _binomial.pmf(c - 1 - np.arange(c), r, p) * _binomial.ROUNDING  # P(A = c - j), j = 1..c
+    j = np.arange(1, c + 1)
+    if delta_term == "published":
+        return min(1.0, binomial + 2.0 * m * delta * float(np.max(np.cumsum(masses) / j)))
+    spent = np.cumsum(j * masses)
+    whole = int(np.searchsorted(spent, budget, side="right"))
+    rest = (budget - (spent[whole - 1] if whole else 0.0)) / (whole + 1) if whole < c else 0.0
+    return min(1.0, binomial + float(masses[:whole].sum()) + rest)
+
+
+def excess(m: int, epsilon: float, delta: float) -> float:
+    """m delta / (1 + e^epsilon): the mean number of right guesses that delta can add."""
+    return m * delta * float(special.expit(-epsilon))
+
+
+def one_run_mu(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95, shift: float = 0.0) -> float:
+    """Lower bound on mu of Gaussian DP from one run (THEORY 2.5), `shift` being tau of an observational audit (2.6).
+
+    The number of guesses must have been fixed before the model was seen.
+
+    >>> f"{one_run_mu(canaries=1000, guesses=200, correct=175):.3f}"
+    '0.809'
+    """
+    m, r, c = _counts(canaries, guesses, correct)
+    alpha, shift = 1.0 - check.confidence(confidence), check.number("shift", shift, low=0.0, high=1.0)
+    return _invert_recursion(GAUSSIAN, m, r, c, alpha, shift)[0]
+
+
+def _counts(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
+    m = check.count("canaries", canaries)
+    r = check.count("guesses", guesses, high=m, high_name="canaries")
+    return m, r, check.count("correct", correct, high=r, high_name="guesses")
+
+
+@lru_cache(maxsize=4096)
+def _invert_recursion(
+    family: Family, m: int, r: int, c: int, level: float, shift: float, early: bool = True
+) -> tuple[float, bool]:
+    """The largest parameter that the recursion rejects at `level`, and whether the cap was reached."""
+    if r == 0 or c == 0 or 2 * c <= r:
+        return 0.0, False
+
+    def rejected(theta: float) -> bool:
+        return curve_rejected(family.curve(theta), m, r, c, level, shift, early=early)
+
+    return _inversion.bisect(rejected, cap=family.cap, tolerance=family.tolerance)
+
+
+def curve_rejected(
+    curve: TradeOff, m: int, r: int, c: int, level: float, shift: float = 0.0, *, early: bool = True
+) -> bool:
+    """Whether some valid bound on P(C >= c) under this curve is at most `level`; their minimum needs no correction."""
+    shifted = shifted_curve(curve, shift)
+    if isinstance(shifted, ApproximateDP) and one_run_p_value(m, r, c, shifted.eps, shifted.slack) <= level:
+        return True
+    return _recursion.rejects(shifted.g, canaries=m, guesses=r, correct=c, level=level, early=early)
+
+
+def curve_p_value(curve: TradeOff, m: int, r: int, c: int, shift: float = 0.0) -> float:
+    """The smaller of the valid p-values of a curve, for a number of guesses fixed in advance."""
+    shifted = shifted_curve(curve, shift)
+    found = _recursion.p_value(shifted.g, canaries=m, guesses=r, correct=c)
+    if isinstance(shifted, ApproximateDP):
+        found = min(found, one_run_p_value(m, r, c, shifted.eps, shifted.slack))
+    return found
+
+
+def shifted_curve(curve: TradeOff, shift: float) -> TradeOff:
+    """The curve in both directions, composed with (0, tau) (THEORY 2.6)."""
+    both = curve.symmetric()
+    if shift == 0.0:
+        return both
+    if isinstance(both, ApproximateDP):
+        return ApproximateDP(both.eps, shifted_delta(both.slack, shift))
+    return Mixed(both, shift)
+
+
+def shifted_delta(delta: float, shift: float) -> float:
+    return 1.0 - (1.0 - delta) * (1.0 - shift)
+
+
+def tau_max(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
+    """The largest shift under which anything at all could be reported (THEORY 000-3): necessary, not sufficient."""
+    m, r, c = _counts(canaries, guesses, correct)
+    return max(0.0, (1.0 - check.confidence(confidence)) * (2 * c - r) / m) if m else 0.0
+
+
+# ------------------------------------------------------------------------------------------------ bounds from evidence
+
+
+def epsilon_from_canaries(
+    evidence: CanaryScores, *, delta: float, confidence: float = 0.95, guesses: Strategy | None = None
+) -> LowerBound:
+    """Lower bound on epsilon at `delta` from one run, with no assumption on the mechanism.
+
+    Parameters
+    ----------
+    guesses
+        How many guesses are made: `GuessPath()` (default; every number m 2^-j, calibrated exactly), `EProcess()`,
+        `Fixed(...)`, `FractionGrid()`, `HeldOut()`, or `Uncorrected()` for the papers' sweep (an estimate).
+
+    Notes
+    -----
+    With delta > 0, strategies whose number of guesses may depend on the model pay the delta term in full (THEORY 2.4).
+    A shift tau enters as delta' = 1 - (1 - delta)(1 - tau) (THEORY 2.6).
+    """
+    evidence = needs_coins("epsilon_from_canaries", evidence)
+    alpha, delta = 1.0 - check.confidence(confidence), check.delta(delta)
+    strategy = GuessPath() if guesses is None else guesses
+    slack = shifted_delta(delta, evidence.shift)
+    found = _EPSILON_BY.get(type(strategy))
+    if found is None:
+        raise refuse(
+            "epsilon_from_canaries",
+            strategy,
+            "GuessPath(), EProcess(), Fixed(guesses=) or Fixed(fraction=), FractionGrid(), or HeldOut()",
+        )
+    inverted = found(evidence, strategy, slack, alpha)
+    return _bound(evidence, inverted, epsilon=inverted.theta, delta=delta, confidence=confidence, parameter="epsilon")
+
+
+def mu_from_canaries(
+    evidence: CanaryScores, *, delta: float | None = None, confidence: float = 0.95, guesses: Strategy | None = None
+) -> LowerBound:
+    """Lower bound on mu from one run; with `delta`, also the epsilon it implies if the curve is Gaussian.
+
+    One-run audits of Gaussian DP are intrinsically loose (THEORY 2.5): a mechanism exists that attains the bound.
+    The number of guesses is fixed before the model is seen: `FractionGrid()` (default) or `Fixed(guesses=)` from
+    `plan_guesses`.
+    """
+    return _family_bound("mu_from_canaries", evidence, GAUSSIAN, delta, confidence, guesses)
+
+
+def family_from_canaries(
+    evidence: CanaryScores,
+    *,
+    family: Family,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    guesses: Strategy | None = None,
+) -> LowerBound:
+    """Lower bound on the parameter of any family of curves (k-ary randomised response, DP-SGD, ...) from one run."""
+    if not isinstance(family, Family):
+        raise InputError(f"`family` must be a Family, got {type(family).__name__}.", "see `dpaudit.tradeoff.Family`.")
+    return _family_bound("family_from_canaries", evidence, family, delta, confidence, guesses)
+
+
+class _Inverted:
+    """What an inversion found: the bound, what it was read off, and the same for a perfect attack."""
+
+    def __init__(
+        self,
+        *,
+        theta: float,
+        words: str,
+        method: str,
+        capped: bool = False,
+        guesses: int | None = None,
+        correct: int | None = None,
+        ceiling: float | None = None,
+        estimate: bool = False,
+        note: str | None = None,
+        test: Callable[[float], float] | None = None,
+        canaries: int | None = None,
+    ):
+        self.theta, self.capped, self.words, self.method = theta, capped, words, method
+        self.guesses, self.correct, self.ceiling = guesses, correct, ceiling
+        self.estimate, self.note, self.test, self.canaries = estimate, note, test, canaries
+
+
+def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **what: object) -> LowerBound:
+    conditions = evidence.conditions
+    if evidence.shift > 0.0:
+        conditions += (f"true and counterfactual attributes differ by at most tau = {evidence.shift:g} in total variation",)
+    conditions += tuple(what.pop("assumptions", ()))  # type: ignore[arg-type]
+    size = f"{evidence.scores.size:,} canaries, one run"
+    if evidence.offered is not None:
+        size = f"{evidence.scores.size:,} of {evidence.offered:,} rows kept as fair coins, one run"
+    notes = [found.note] if found.note else []
+    if evidence.shift > 0.0 and found.guesses:
+        largest = tau_max(
+            canaries=evidence.scores.size, guesses=found.guesses, correct=found.correct or 0, confidence=confidence
+        )
+        notes.append(f"nothing could be reported for tau of {largest:.2g} or more")
+    return LowerBound(
+        confidence=confidence,
+        relation=evidence.relation,
+        method=found.method,
+        guarantee="estimate" if found.estimate else "conditional" if conditions else "certified",
+        assumptions=conditions,
+        theta=found.theta,
+        guesses=found.guesses,
+        correct=found.correct,
+        selection=found.words,
+        ceiling=found.ceiling,
+        unit=evidence.unit,
+        size=size,
+        capped=found.capped,
+        notes=tuple(notes),
+        references=REFERENCES,
+        test=found.test,
+        **what,  # type: ignore[arg-type]
+    )
+
+
+def needs_coins(name: str, evidence: object) -> CanaryScores:
+    """The evidence, one coin a unit, or an error that names what to do instead."""
+    if not isinstance(evidence, CanaryScores):
+        kind = type(evidence).__name__
+        hint = {
+            "RunScores": f"use `estimators.{name.replace('canaries', 'runs')}` for independent runs.",
+            "MemberScores": f"use `estimators.{name.replace('canaries', 'members')}` where nobody flipped coins.",
+            "PairedScores": "use `estimators.panoramia`.",
+        }.get(kind)
+        raise InputError(f"`{name}` needs coin-flipped canaries of one run (CanaryScores), got {kind}.", hint)
+    if evidence.assignment == "split":
+        raise InputError(
+            f"`{name}` needs fair, independent coins, got a split of fixed size.",
+            "`evidence.thinned(seed=...)` re-randomises it to coins; it then certifies substitute adjacency.",
+        )
+    return evidence.reduced()
+
+
+# ------------------------------------------------------------------------------------------- epsilon: one way a strategy
+
+
+def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: float) -> _Inverted:
+    ranked = guesses_from_canaries(evidence)
+    m = ranked.canaries
+    ranks = strategy.ranks(m)
+    correct = [ranked.correct(rank) for rank in ranks]
+    theta, capped = invert_path(ranks, correct, delta=delta, alpha=alpha, m=m)
+    best = _best_rank(ranks, correct, theta)
+    return _Inverted(
+        theta=theta,
+        capped=capped,
+        words=f"{len(ranks)} numbers of guesses, calibrated as one path",
+        method="one run, exact path of right guesses",
+        guesses=ranks[best],
+        correct=correct[best],
+        ceiling=_path_ceiling(tuple(ranks), delta, alpha, m),
+        note=_too_large(m, delta, alpha),
+        test=lambda epsilon: path_p_value(ranks, correct, epsilon=epsilon, delta=delta, m=m),
+    )
+
+
+def path_p_value(ranks: list[int], correct: list[int], *, epsilon: float, delta: float, m: int) -> float:
+    """P(a path of i.i.d. Bernoulli(sig(epsilon)) guesses looks as extreme at some rank) + the delta term in full."""
+    p = float(special.expit(epsilon))
+    smallest = _smallest_tail(ranks, correct, p)
+    return min(1.0, _path_probability(ranks, smallest, p) + excess(m, epsilon, delta))
+
+
+def _smallest_tail(ranks: list[int], correct: list[int], p: float) -> float:
+    return min(_binomial.tail(c, n, p) for n, c in zip(ranks, correct, strict=True))
+
+
+def _path_probability(ranks: list[int], smallest: float, p: float) -> float:
+    level = smallest * (1.0 + _binomial.TIE)
+    return _binomial.crossing_probability(ranks, [_binomial.critical_value(level, n, p) for n in ranks], p)
+
+
+def invert_path(ranks: list[int], correct: list[int], *, delta: float, alpha: float, m: int) -> tuple[float, bool]:
+    """Scan the fixed grid; the exact probability lies between T and K T, and is computed only where that leaves a doubt."""
+
+    def rejected(epsilon: float) -> bool:
+        p = float(special.expit(epsilon))
+        smallest, slack = _smallest_tail(ranks, correct, p), excess(m, epsilon, delta)
+        if len(ranks) * smallest * _binomial.ROUNDING + slack <= alpha:
+            return True
+        if smallest + slack > alpha:
+            return False
+        return _path_probability(ranks, smallest, p) + slack <= alpha
+
+    def surely(index: int) -> bool:  # nondecreasing in epsilon, as is T; the delta term is largest at 0
+        p = float(special.expit(index * _inversion.GRID_STEP))
+        return len(ranks) * _smallest_tail(ranks, correct, p) * _binomial.ROUNDING + excess(m, 0.0, delta) <= alpha
+
+    low, high = -1, round(_inversion.GRID_CAP / _inversion.GRID_STEP)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if surely(middle) else (low, middle)
+    return _inversion.scan(rejected, first=low + 1)
+
+
+@lru_cache(maxsize=256)
+def _path_ceiling(ranks: tuple[int, ...], delta: float, alpha: float, m: int) -> float:
+    return invert_path(list(ranks), list(ranks), delta=delta, alpha=alpha, m=m)[0]
+
+
+def _best_rank(ranks: list[int], correct: list[int], theta: float) -> int:
+    p = float(special.expit(theta))
+    tails = [_binomial.tail(c, n, p) for n, c in zip(ranks, correct, strict=True)]
+    return tails.index(min(tails))
+
+
+def _too_large(m: int, delta: float, alpha: float) -> str | None:
+    return "delta is too large for this many canaries" if excess(m, 0.0, delta) >= alpha and delta < 1.0 else None
+
+
+def _by_wealth(evidence: CanaryScores, strategy: EProcess, delta: float, alpha: float) -> _Inverted:
+    ranked = guesses_from_canaries(evidence)
+    m = ranked.canaries
+    n, c = _extreme_points(ranked)
+
+    def log_wealth(epsilon: float) -> float:
+        return log_best_wealth(n, c, float(special.expit(epsilon)))
+
+    def rejected(epsilon: float) -> bool:
+        left = alpha - excess(m, epsilon, delta)
+        return left > 0.0 and log_wealth(epsilon) >= -math.log(left)
+
+    theta, capped = _inversion.scan(rejected)
+    return _Inverted(
+        theta=theta,
+        capped=capped,
+        words="every number of guesses, by a betting wealth",
+        method="one run, e-process in order of confidence",
+        ceiling=_wealth_ceiling(m, delta, alpha),
+        note=_too_large(m, delta, alpha),
+        test=lambda epsilon: min(1.0, math.exp(-min(log_wealth(epsilon), 700.0)) + excess(m, epsilon, delta)),
+    )
+
+
+@lru_cache(maxsize=256)
+def _wealth_ceiling(m: int, delta: float, alpha: float) -> float:
+    every = np.array([m])
+
+    def rejected(epsilon: float) -> bool:
+        left = alpha - excess(m, epsilon, delta)
+        return left > 0.0 and log_best_wealth(every, every, float(special.expit(epsilon))) >= -math.log(left)
+
+    return _inversion.scan(rejected)[0]
+
+
+BETS = np.array([0.1, 0.25, 0.5, 1.0, 2.0])
+"""Alternatives that the wealth bets on: log-odds above the hypothesis, in equal parts."""
+
+
+def log_best_wealth(n: np.ndarray, c: np.ndarray, p: float) -> float:
+    """The largest wealth over the ranks, of a mixture of likelihood ratios against Bernoulli(p) (Ville: <= 1/alpha)."""
+    better = special.expit(special.logit(p) + BETS)[:, None]
+    logs = c * np.log(better / p) + (n - c) * np.log((1.0 - better) / (1.0 - p))
+    return float(np.max(special.logsumexp(logs, axis=0)) - math.log(BETS.size))
+
+
+def _extreme_points(ranked: Guesses) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks on the upper hull of (n, right guesses): a convex function of both has its maximum there."""
+    path = ranked.path()
+    n = np.arange(path.size)
+    hull = {int(np.argmax(path - slope * n)) for slope in np.linspace(0.5, 1.0, 129)} - {0}
+    kept = np.array(sorted(hull) or [path.size - 1])
+    return kept, path[kept]
+
+
+def _by_counts(evidence: CanaryScores, strategy: Fixed | FractionGrid, delta: float, alpha: float) -> _Inverted:
+    if isinstance(strategy, Fixed) and strategy.score is not None:
+        return _by_free_count(evidence, guesses_beyond(strategy.score, evidence), delta, alpha, "guesses beyond a fixed score")
+    ranked = guesses_from_canaries(evidence)
+    m, numbers = ranked.canaries, guess_counts(strategy, ranked.canaries)
+    level = alpha / len(numbers)
+    found = [(_one(m, r, ranked.correct(r), delta, level), r) for r in numbers]
+    theta, best = max(found)
+
+    def p_value(epsilon: float) -> float:
+        return min(1.0, len(numbers) * min(one_run_p_value(m, r, ranked.correct(r), epsilon, delta) for r in numbers))
+
+    return _Inverted(
+        theta=theta,
+        words=_count_words(numbers),
+        method="one run, binomial tail" + (" and knapsack delta term" if delta > 0.0 else ""),
+        guesses=best,
+        correct=ranked.correct(best),
+        ceiling=max(_one(m, r, r, delta, level) for r in numbers),
+        test=p_value,
+    )
+
+
+def _one(m: int, r: int, c: int, delta: float, level: float) -> float:
+    return one_run_epsilon(canaries=m, guesses=r, correct=c, delta=delta, confidence=1.0 - level)
+
+
+def _count_words(numbers: list[int]) -> str:
+    if len(numbers) == 1:
+        return f"{numbers[0]:,} guesses, fixed in advance"
+    return f"{', '.join(f'{r:,}' for r in numbers)} guesses, fixed in advance, Bonferroni"
+
+
+def _by_held_out(evidence: CanaryScores, strategy: HeldOut, delta: float, alpha: float) -> _Inverted:
+    rest, number = held_out_canaries(strategy, evidence)
+    return _by_free_count(rest, number, delta, alpha, f"number of guesses chosen on a random {100 * strategy.share:g}%")
+
+
+def _by_free_count(evidence: CanaryScores, r: int, delta: float, alpha: float, words: str) -> _Inverted:
+    """A number of guesses that may depend on the model: pure DP is immune, delta is paid in full, on the fixed grid."""
+    ranked = guesses_from_canaries(evidence)
+    m, c = ranked.canaries, ranked.correct(r)
+
+    def p_value(epsilon: float) -> float:
+        return one_run_p_value(m, r, c, epsilon, delta, "full")
+
+    if delta == 0.0:
+        theta, capped = _one(m, r, c, 0.0, alpha), False
+    else:
+        theta, capped = _inversion.scan(lambda epsilon: p_value(epsilon) <= alpha)
+    return _Inverted(
+        theta=theta,
+        capped=capped,
+        words=words,
+        method="one run, binomial tail and delta term in full" if delta > 0.0 else "one run, binomial tail",
+        guesses=r,
+        correct=c,
+        ceiling=max(theta, _one(m, r, r, 0.0, alpha)),
+        note=_too_large(m, delta, alpha),
+        test=p_value,
+    )
+
+
+def _by_sweep(evidence: CanaryScores, strategy: Uncorrected, delta: float, alpha: float) -> _Inverted:
+    ranked = guesses_from_canaries(evidence)
+    m = ranked.canaries
+    numbers = sorted({max(1, round(fraction * m)) for fraction in SWEEP})
+    theta, best = max((_one(m, r, ranked.correct(r), delta, alpha), r) for r in numbers)
+    return _Inverted(
+        theta=theta,
+        words="best of 100 fractions, uncorrected",
+        method="one run, uncorrected sweep",
+        guesses=best,
+        correct=ranked.correct(best),
+        estimate=True,
+    )
+
+
+_EPSILON_BY: dict[type, Callable[..., _Inverted]] = {
+    GuessPath: _by_path,
+    EProcess: _by_wealth,
+    Fixed: _by_counts,
+    FractionGrid: _by_counts,
+    HeldOut: _by_held_out,
+    Uncorrected: _by_sweep,
+}
+
+
+# ------------------------------------------------------------------------------------------------------------- families
+
+
+def _family_bound(
+    name: str, evidence: CanaryScores, family: Family, delta: float | None, confidence: float, guesses: Strategy | None
+) -> LowerBound:
+    evidence = needs_coins(name, evidence)
+    alpha = 1.0 - check.confidence(confidence)
+    delta = None if delta is None else check.delta(delta)
+    strategy = FractionGrid() if guesses is None else guesses
+    inverted = _by_recursion(name, evidence, family, strategy, alpha)
+    theta = inverted.theta
+    return _bound(
+        evidence,
+        inverted,
+        epsilon=None if delta is None else family.epsilon(theta, delta),
+        delta=delta,
+        confidence=confidence,
+        mu=theta if family is GAUSSIAN else None,
+        parameter=family.parameter,
+        family=family.name,
+        assumptions=() if delta is None else (family.assumption,),
+    )
+
+
+def _by_recursion(name: str, evidence: CanaryScores, family: Family, strategy: Strategy, alpha: float) -> _Inverted:
+    ranked = guesses_from_canaries(evidence)
+    m, shift = ranked.canaries, evidence.shift
+    estimate = isinstance(strategy, Uncorrected)
+    if estimate:
+        numbers = sorted({max(1, round(fraction * m)) for fraction in SWEEP})
+    elif isinstance(strategy, FractionGrid) or (isinstance(strategy, Fixed) and strategy.score is None):
+        numbers = guess_counts(strategy, m)
+    else:
+        raise InputError(
+            f"`{name}` needs a number of guesses fixed before the model is seen, which "
+            f"{'a score threshold' if isinstance(strategy, Fixed) else type(strategy).__name__} is not.",
+            "use FractionGrid(), Fixed(guesses=) or Fixed(fraction=); `plan_guesses` finds a good number from the claim.",
+        )
+    level = alpha if estimate else alpha / len(numbers)
+    found = [(*_invert_recursion(family, m, r, ranked.correct(r), level, shift), r) for r in numbers]
+    theta, capped, best = max(found)
+    if estimate:
+        return _Inverted(
+            theta=theta,
+            words="best of 100 fractions, uncorrected",
+            method="one run, f-DP recursion, uncorrected sweep",
+            guesses=best,
+            correct=ranked.correct(best),
+            estimate=True,
+        )
+
+    def p_value(value: float) -> float:
+        curve = family.curve(value)
+        return min(1.0, len(numbers) * min(curve_p_value(curve, m, r, ranked.correct(r), shift) for r in numbers))
+
+    return _Inverted(
+        theta=theta,
+        capped=capped,
+        words=_count_words(numbers),
+        method="one run, f-DP recursion",
+        guesses=best,
+        correct=ranked.correct(best),
+        ceiling=max(_invert_recursion(family, m, r, r, level, shift)[0] for r in numbers),
+        test=p_value,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan_guesses(*, canaries: int, claim: UpperBound | TradeOff, confidence: float = 0.95) -> int:
+    """The number of guesses to fix in advance, from the claim alone.
+
+    If canaries were independent and exactly as leaky as the claim, the n most confident guesses would be right at rate
+    fbar(x) / (x + fbar(x)) with x + fbar(x) = n / m. The number whose expected count gives the largest bound on mu is
+    taken (THEORY 2.5). No data is used, so nothing is paid.
+
+    >>> plan_guesses(canaries=10_000, claim=Gaussian(1.0))
+    437
+    """
+    m = check.count("canaries", canaries, low=1)
+    level = 1.0 - check.confidence(confidence)
+    curve = (claim.hypothesis if isinstance(claim, UpperBound) else claim).symmetric()
+    candidates = sorted({max(1, round(float(n))) for n in np.geomspace(1.0, m, 160)})
+    expected = [(_planned(curve, m, n, level), n) for n in candidates]
+    best = max(value for value, _ in expected)
+    return next(n for value, n in expected if value >= best * (1.0 - 1e-4))
+
+
+def _planned(curve: TradeOff, m: int, n: int, level: float) -> float:
+    fraction = n / m
+    low, high = 0.0, fraction
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if middle + float(curve.fbar(middle)) < fraction else (low, middle)
+    correct = min(n, max(n - n * high / fraction, n / 2.0))
+    return _invert_recursion(GAUSSIAN, m, n, math.floor(correct + 1e-9), level, 0.0)[0]
