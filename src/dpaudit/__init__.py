@@ -1,0 +1,65 @@
+"""dpaudit: statistically valid audits of differential privacy.
+
+Attacks in, lower bounds out, claims tested. Start with `RunScores` or `CanaryScores`, `estimators` and `judge`.
+Everything is loaded when it is first used, so that `import dpaudit` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "evidence": [
+        "CanaryScores",
+        "MemberScores",
+        "OutputCounts",
+        "PairedScores",
+        "RunScores",
+        "load_evidence",
+    ],
+    "bounds": [
+        "LowerBound",
+        "NotComparable",
+        "Outcome",
+        "Relation",
+        "RenyiBound",
+        "UpperBound",
+        "Verdict",
+        "compare",
+        "on_add_remove",
+        "on_substitute",
+    ],
+    "estimators": ["judge"],
+    "estimators.thresholds": [
+        "Band",
+        "EProcess",
+        "Fixed",
+        "FractionGrid",
+        "GuessPath",
+        "HeldOut",
+        "RankGrid",
+        "Uncorrected",
+    ],
+    "tradeoff": ["gdp_delta", "gdp_epsilon"],
+    "calibration": ["calibrate"],
+    "_validate": ["InputError"],
+}
+_MODULES = ["accounting", "bounds", "calibration", "estimators", "evidence", "mechanisms", "tradeoff"]
+_WHERE = {name: home for home, names in _HOME.items() for name in names}
+
+__all__ = [*_MODULES, *_WHERE]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(f"dpaudit.{_WHERE[name]}"), name)
+    if name in _MODULES:
+        return importlib.import_module(f"dpaudit.{name}")
+    raise AttributeError(f"module 'dpaudit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

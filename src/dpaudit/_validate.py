@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class InputError(ValueError):
-    """Bad input. `str` is the sentence, followed by a `hint:` line where there is one; the command line exits with 2."""
+    """Bad input. `str` is the sentence, and a `hint:` line where there is one; the command line exits with 2."""
 
     def __init__(self, sentence: str, hint: str | None = None):
         self.sentence = sentence

@@ -117,10 +117,11 @@ class LowerBound:
         return self.mu if self.parameter == "mu" else self.epsilon
 
     def p_value(self, theta: float) -> float:
-        """p-value of the hypothesis `parameter` <= theta, as this audit tested it (one share of a simultaneous bound)."""
+        """p-value of the hypothesis `parameter` <= theta, as this audit tested it."""
         if self.test is None:
             raise InputError(
-                "this bound was read from a record and cannot be re-tested.", "estimate again from its evidence file."
+                "this bound was read from a record and cannot be re-tested.",
+                "estimate again from its evidence file.",
             )
         return self.test(theta)
 
@@ -145,7 +146,9 @@ class LowerBound:
             parts.append(f"{self.parameter} {sign} {round_down(self.theta)}")
         if self.epsilon is not None:
             parts.append(f"epsilon {sign} {round_down(self.epsilon)} at delta {self.delta:g}")
-        level = "an estimate, not a bound" if self.guarantee == "estimate" else f"{_percent(self.confidence)} confidence"
+        level = (
+            "an estimate, not a bound" if self.guarantee == "estimate" else f"{_percent(self.confidence)} confidence"
+        )
         return f"{', '.join(parts)}   {level}, {self.relation} of one {self.unit}"
 
     def _remarks(self) -> list[str]:
@@ -334,7 +337,8 @@ def compare(lower: LowerBound, upper: UpperBound, accept: Iterable[str] = ()) ->
         )
     # A bound on mu refutes the claim's own Gaussian curve, so it needs no assumption on the family.
     found, promised, name = (lower.mu, upper.mu, "mu") if by_mu else (lower.epsilon, upper.epsilon, "epsilon")
-    assert found is not None and promised is not None
+    assert found is not None
+    assert promised is not None
     assumptions = tuple(a for a in lower.assumptions if not (by_mu and a == _gaussian_assumption()))
     return decide(
         refuted=found > promised,
@@ -414,7 +418,8 @@ def on_add_remove(bound: LowerBound) -> LowerBound:
         raise NotComparable(f"only a bound under substitution halves to add/remove, got one under {bound.relation}.")
     if bound.delta:
         raise NotComparable(
-            f"a bound at delta {bound.delta:g} does not halve.", "bound epsilon at delta 0, or mu without a delta."
+            f"a bound at delta {bound.delta:g} does not halve.",
+            "bound epsilon at delta 0, or mu without a delta.",
         )
     half = {n: getattr(bound, n) / 2.0 for n in ("epsilon", "mu", "theta", "ceiling") if getattr(bound, n) is not None}
     if bound.theta is not None and bound.parameter not in ("epsilon", "mu"):

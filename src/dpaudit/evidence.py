@@ -89,7 +89,7 @@ class _Evidence:
         return _digest(*_to_columns(self))
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.digest == other.digest  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -318,7 +318,9 @@ class OutputCounts(_Evidence):
         self._set("present", _counts("present", self.present))
         self._set("absent", _counts("absent", self.absent))
         if self.present.shape != self.absent.shape:
-            raise InputError(f"`present` and `absent` must have one shape, got {self.present.shape} and {self.absent.shape}.")
+            raise InputError(
+                f"`present` and `absent` must have one shape, got {self.present.shape} and {self.absent.shape}."
+            )
         if self.group is not None:
             raise InputError("`group` has no meaning for counts: each trial is already counted once.")
         if not isinstance(self.independent, bool | np.bool_):
@@ -357,7 +359,9 @@ def _check_fair(coins: NDArray[np.bool_]) -> None:
 def _propensity(values: Any, rows: int) -> NDArray[np.float64]:
     array = np.array(values, dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[0] != rows or (array.ndim == 2 and array.shape[1] != 2):
-        raise InputError(f"`propensity` must be one or two (lower, upper) numbers for each of {rows} rows, got {array.shape}.")
+        raise InputError(
+            f"`propensity` must be one or two (lower, upper) numbers for each of {rows} rows, got {array.shape}."
+        )
     if not np.all((array >= 0.0) & (array <= 1.0)):  # also refuses NaN
         raise InputError("`propensity` must be probabilities in [0, 1], got a value outside.")
     if array.ndim == 2 and np.any(array[:, 0] > array[:, 1]):
@@ -374,7 +378,9 @@ def _counts(name: str, values: Any) -> NDArray[np.int64]:
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)) or np.any(array != np.floor(array)):
         raise InputError(f"`{name}` must be whole numbers, got {array.dtype}.")
     if np.any(array < 0) or np.any(array.sum(axis=1) == 0):
-        raise InputError(f"`{name}` must be counts of at least one trial a query, got a negative count or an empty row.")
+        raise InputError(
+            f"`{name}` must be counts of at least one trial a query, got a negative count or an empty row."
+        )
     return check.read_only(array.astype(np.int64))
 
 
@@ -438,7 +444,9 @@ def load_evidence(path: str | os.PathLike[str]) -> Evidence:
         raise InputError(f"{path.name!r} is not a readable Parquet file ({_first_line(problem)}).") from None
     raw = (table.schema.metadata or {}).get(b"dpaudit")
     if raw is None:
-        raise InputError(f"{path.name!r} holds no dpaudit evidence.", "`dpaudit estimate` reads plain tables of scores.")
+        raise InputError(
+            f"{path.name!r} holds no dpaudit evidence.", "`dpaudit estimate` reads plain tables of scores."
+        )
     try:
         meta = json.loads(raw)
         kind, stated, version = meta.pop("type"), meta.pop("digest"), meta.pop("format")
@@ -499,7 +507,18 @@ def _to_columns(evidence: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
         names = ("propensity",) if evidence.propensity.ndim == 1 else ("propensity_lower", "propensity_upper")
         columns |= dict(zip(names, np.atleast_2d(evidence.propensity.T), strict=True))
     columns |= {name: getattr(evidence, name) for name in ("ids", "group") if getattr(evidence, name) is not None}
-    arrays = {"scores", "included", "member", "propensity", "baseline", "attack", "present", "absent", "ids", "group"}
+    arrays = {
+        "scores",
+        "included",
+        "member",
+        "propensity",
+        "baseline",
+        "attack",
+        "present",
+        "absent",
+        "ids",
+        "group",
+    }
     scalars = {f.name: getattr(evidence, f.name) for f in fields(evidence) if f.name not in arrays}
     scalars["assumptions"] = list(evidence.assumptions)
     return {"type": type(evidence).__name__, "format": FORMAT, **scalars}, columns
@@ -540,4 +559,12 @@ def _first_line(problem: Exception) -> str:
     return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
 
 
-__all__ = ["CanaryScores", "Evidence", "MemberScores", "OutputCounts", "PairedScores", "RunScores", "load_evidence"]
+__all__ = [
+    "CanaryScores",
+    "Evidence",
+    "MemberScores",
+    "OutputCounts",
+    "PairedScores",
+    "RunScores",
+    "load_evidence",
+]

@@ -217,7 +217,9 @@ class Laplace(_Symmetric):
         rest = np.maximum(1.0 - r, 1e-300)
         with np.errstate(over="ignore"):
             value = np.where(
-                r <= 0.5, shrink * r, np.where(rest >= shrink / 2.0, shrink / (4.0 * rest), 1.0 - rest / shrink)
+                r <= 0.5,
+                shrink * r,
+                np.where(rest >= shrink / 2.0, shrink / (4.0 * rest), 1.0 - rest / shrink),
             )
         return value if value.ndim else float(value)
 

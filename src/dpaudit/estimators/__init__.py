@@ -1,1 +1,52 @@
-"""Evidence in, bound out: pure functions. The name says what is bounded, and from what."""
+"""Evidence in, bound out: pure functions. The name says what is bounded, and from what.
+
+| evidence | epsilon | mu | any family | default choice of threshold |
+|---|---|---|---|---|
+| `RunScores` | `epsilon_from_runs` | `mu_from_runs` | `family_from_runs` | `RankGrid()`: a few null ranks, Bonferroni |
+| `RunScores`, several deltas | `epsilon_curve_from_runs` | | | `Band()`: all thresholds, simultaneous |
+| runs that arrive one by one | `epsilon_from_stream` | | | planned from the past |
+| `CanaryScores` | `epsilon_from_canaries` | | | `GuessPath()`: one exactly calibrated path |
+| `CanaryScores` | | `mu_from_canaries` | `family_from_canaries` | `FractionGrid()`: 30, 10, 3 %, Bonferroni |
+
+From counts, in the classic published forms: `clopper_pearson_epsilon`, `clopper_pearson_mu`, `one_run_epsilon`,
+`one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge`.
+"""
+
+from dpaudit.estimators.canaries import (
+    epsilon_from_canaries,
+    family_from_canaries,
+    mu_from_canaries,
+    one_run_epsilon,
+    one_run_mu,
+    plan_guesses,
+    tau_max,
+)
+from dpaudit.estimators.claims import judge
+from dpaudit.estimators.runs import (
+    clopper_pearson_epsilon,
+    clopper_pearson_mu,
+    epsilon_curve_from_runs,
+    epsilon_from_runs,
+    family_from_runs,
+    mu_from_runs,
+)
+from dpaudit.estimators.streams import StreamState, epsilon_from_stream
+
+__all__ = [
+    "StreamState",
+    "clopper_pearson_epsilon",
+    "clopper_pearson_mu",
+    "epsilon_curve_from_runs",
+    "epsilon_from_canaries",
+    "epsilon_from_runs",
+    "epsilon_from_stream",
+    "family_from_canaries",
+    "family_from_runs",
+    "judge",
+    "mu_from_canaries",
+    "mu_from_runs",
+    "one_run_epsilon",
+    "one_run_mu",
+    "plan_guesses",
+    "tau_max",
+]

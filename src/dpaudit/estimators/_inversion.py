@@ -36,7 +36,7 @@ def bisect(
 
 
 def scan(rejected: Callable[[float], bool], *, first: int = 0, cap: float = GRID_CAP) -> tuple[float, bool]:
-    """The last point of the fixed grid before the first one not rejected; points before `first` are known rejections."""
+    """The last point of the fixed grid before the first one not rejected; points before `first` are known to be."""
     index, last = first, round(cap / GRID_STEP)
     while index <= last and rejected(index * GRID_STEP):
         index += 1

@@ -15,11 +15,19 @@ SLOPE_ROUNDING = 1.0 + 1e-8
 
 
 def rejects(
-    g: Callable[[float], float], *, canaries: int, guesses: int, correct: int, level: float, early: bool = True
+    g: Callable[[float], float],
+    *,
+    canaries: int,
+    guesses: int,
+    correct: int,
+    level: float,
+    early: bool = True,
 ) -> bool:
-    """Whether the curve is rejected at `level`. `early=False` runs the full recursion, to the same answer."""
+    """Whether the curve is rejected at `level`. `early=False` switches every stopping rule off, to the same answer."""
     if correct <= 0 or guesses <= 0:
         return False
+    if not early:
+        return _full_recursion(g, canaries, guesses, correct, level)
     target = guesses / canaries
     r, h = level * correct / canaries, level * (guesses - correct) / canaries
     if r + h >= target:
@@ -34,9 +42,18 @@ def rejects(
         r, h = r + step, new_h
         if r + h >= target:
             return True
-        if early and i and _settles_below(g, r=r, h=h, step=step, i=i, guesses=guesses, target=target):
+        if i and _settles_below(g, r=r, h=h, step=step, i=i, guesses=guesses, target=target):
             return False
     return False
+
+
+def _full_recursion(g: Callable[[float], float], canaries: int, guesses: int, correct: int, level: float) -> bool:
+    """All steps, down to i = 0, as the papers print it: the naive twin of the tests and the benchmark."""
+    r, h = level * correct / canaries, level * (guesses - correct) / canaries
+    for i in range(correct - 1, -1, -1):
+        new_h = float(g(min(r, 1.0)))
+        r, h = r + i / (guesses - i) * (new_h - h), new_h
+    return r + h >= guesses / canaries
 
 
 def _settles_below(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy import special
@@ -19,12 +20,11 @@ from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import LowerBound, UpperBound
-from dpaudit.estimators import _inversion, _recursion
+from dpaudit.estimators import _inversion, _paths, _recursion
 from dpaudit.estimators.thresholds import (
     EProcess,
     Fixed,
     FractionGrid,
-    Guesses,
     GuessPath,
     HeldOut,
     Strategy,
@@ -36,11 +36,14 @@ from dpaudit.estimators.thresholds import (
     refuse,
 )
 from dpaudit.evidence import CanaryScores
-from dpaudit.tradeoff import GAUSSIAN, ApproximateDP, Family, Gaussian, Mixed, TradeOff
+from dpaudit.tradeoff import GAUSSIAN, ApproximateDP, Family, Mixed, TradeOff
 
 DELTA_TERMS = ("knapsack", "full", "published")
 SWEEP = tuple(percent / 100.0 for percent in range(1, 101))
-REFERENCES = ("Steinke, Nasr and Jagielski, arXiv 2305.08846", "Mahloujifar, Melis and Chaudhuri, arXiv 2410.22235")
+REFERENCES = (
+    "Steinke, Nasr and Jagielski, arXiv 2305.08846",
+    "Mahloujifar, Melis and Chaudhuri, arXiv 2410.22235",
+)
 
 
 # ------------------------------------------------------------------------------------------------ functions of counts
@@ -83,12 +86,14 @@ def one_run_epsilon(
     def rejected(epsilon: float) -> bool:
         return one_run_p_value(m, r, c, epsilon, delta, delta_term) <= alpha
 
-    low = math.floor(pure / _inversion.GRID_STEP) * _inversion.GRID_STEP
-    high = pure
+    high, step = pure, _inversion.GRID_STEP
+    low = pure - step
     while low >= 0.0 and not rejected(low):  # every rejected epsilon may be reported: find one near the top
-        low, high = low - _inversion.GRID_STEP, low
+        low, high, step = low - step, low, 2.0 * step
     if low < 0.0:
-        return 0.0
+        if high <= 0.0 or not rejected(0.0):
+            return 0.0
+        low = 0.0
     while high - low > 1e-6:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if rejected(middle) else (low, middle)
@@ -104,8 +109,9 @@ def one_run_p_value(m: int, r: int, c: int, epsilon: float, delta: float, delta_
     budget = excess(m, epsilon, delta)
     if delta_term == "full":
         return min(1.0, binomial + budget)
-    masses = _binomial.pmf(c - 1 - np.arange(c), r, p) * _binomial.ROUNDING  # P(A = c - j), j = 1..c
-    j = np.arange(1, c + 1)
+    reach = min(c, math.ceil(max(0.0, c - r * p) + 10.0 * math.sqrt(r * p * (1.0 - p))) + 10)
+    j = np.arange(1, reach + 1)
+    masses = _binomial.pmf(c - j, r, p) * _binomial.ROUNDING  # P(A = c - j); below the reach there is nothing to gain
     if delta_term == "published":
         return min(1.0, binomial + 2.0 * m * delta * float(np.max(np.cumsum(masses) / j)))
     spent = np.cumsum(j * masses)
@@ -143,7 +149,7 @@ def _invert_recursion(
     family: Family, m: int, r: int, c: int, level: float, shift: float, early: bool = True
 ) -> tuple[float, bool]:
     """The largest parameter that the recursion rejects at `level`, and whether the cap was reached."""
-    if r == 0 or c == 0 or 2 * c <= r:
+    if _binomial.tail(c, r, 0.5) > level:  # perfect privacy, a member of every hypothesis, does as well
         return 0.0, False
 
     def rejected(theta: float) -> bool:
@@ -226,7 +232,11 @@ def epsilon_from_canaries(
 
 
 def mu_from_canaries(
-    evidence: CanaryScores, *, delta: float | None = None, confidence: float = 0.95, guesses: Strategy | None = None
+    evidence: CanaryScores,
+    *,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    guesses: Strategy | None = None,
 ) -> LowerBound:
     """Lower bound on mu from one run; with `delta`, also the epsilon it implies if the curve is Gaussian.
 
@@ -251,41 +261,34 @@ def family_from_canaries(
     return _family_bound("family_from_canaries", evidence, family, delta, confidence, guesses)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Inverted:
     """What an inversion found: the bound, what it was read off, and the same for a perfect attack."""
 
-    def __init__(
-        self,
-        *,
-        theta: float,
-        words: str,
-        method: str,
-        capped: bool = False,
-        guesses: int | None = None,
-        correct: int | None = None,
-        ceiling: float | None = None,
-        estimate: bool = False,
-        note: str | None = None,
-        test: Callable[[float], float] | None = None,
-        canaries: int | None = None,
-    ):
-        self.theta, self.capped, self.words, self.method = theta, capped, words, method
-        self.guesses, self.correct, self.ceiling = guesses, correct, ceiling
-        self.estimate, self.note, self.test, self.canaries = estimate, note, test, canaries
+    theta: float
+    words: str
+    method: str
+    capped: bool = False
+    guesses: int | None = None
+    correct: int | None = None
+    ceiling: float | None = None
+    estimate: bool = False
+    note: str | None = None
+    test: Callable[[float], float] | None = None
 
 
 def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **what: object) -> LowerBound:
-    conditions = evidence.conditions
-    if evidence.shift > 0.0:
-        conditions += (f"true and counterfactual attributes differ by at most tau = {evidence.shift:g} in total variation",)
-    conditions += tuple(what.pop("assumptions", ()))  # type: ignore[arg-type]
+    conditions = (*conditions_of(evidence), *what.pop("assumptions", ()))  # type: ignore[misc]
     size = f"{evidence.scores.size:,} canaries, one run"
     if evidence.offered is not None:
         size = f"{evidence.scores.size:,} of {evidence.offered:,} rows kept as fair coins, one run"
     notes = [found.note] if found.note else []
     if evidence.shift > 0.0 and found.guesses:
         largest = tau_max(
-            canaries=evidence.scores.size, guesses=found.guesses, correct=found.correct or 0, confidence=confidence
+            canaries=evidence.scores.size,
+            guesses=found.guesses,
+            correct=found.correct or 0,
+            confidence=confidence,
         )
         notes.append(f"nothing could be reported for tau of {largest:.2g} or more")
     return LowerBound(
@@ -309,6 +312,14 @@ def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **wha
     )
 
 
+def conditions_of(evidence: CanaryScores) -> tuple[str, ...]:
+    """What a statement from these canaries depends on: the evidence's own conditions, and its shift."""
+    if evidence.shift == 0.0:
+        return evidence.conditions
+    shift = f"true and counterfactual attributes differ by at most tau = {evidence.shift:g} in total variation"
+    return (*evidence.conditions, shift)
+
+
 def needs_coins(name: str, evidence: object) -> CanaryScores:
     """The evidence, one coin a unit, or an error that names what to do instead."""
     if not isinstance(evidence, CanaryScores):
@@ -327,7 +338,7 @@ def needs_coins(name: str, evidence: object) -> CanaryScores:
     return evidence.reduced()
 
 
-# ------------------------------------------------------------------------------------------- epsilon: one way a strategy
+# ---------------------------------------------------------------------------------------------- epsilon, by strategy
 
 
 def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: float) -> _Inverted:
@@ -335,7 +346,8 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
     m = ranked.canaries
     ranks = strategy.ranks(m)
     correct = [ranked.correct(rank) for rank in ranks]
-    theta, capped = invert_path(ranks, correct, delta=delta, alpha=alpha, m=m)
+    slack = partial(excess, m, delta=delta)
+    theta, capped = _paths.invert(ranks, correct, alpha=alpha, slack=slack)
     best = _best_rank(ranks, correct, theta)
     return _Inverted(
         theta=theta,
@@ -346,52 +358,13 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
         correct=correct[best],
         ceiling=_path_ceiling(tuple(ranks), delta, alpha, m),
         note=_too_large(m, delta, alpha),
-        test=lambda epsilon: path_p_value(ranks, correct, epsilon=epsilon, delta=delta, m=m),
+        test=lambda epsilon: _paths.p_value(ranks, correct, epsilon=epsilon, slack=slack),
     )
-
-
-def path_p_value(ranks: list[int], correct: list[int], *, epsilon: float, delta: float, m: int) -> float:
-    """P(a path of i.i.d. Bernoulli(sig(epsilon)) guesses looks as extreme at some rank) + the delta term in full."""
-    p = float(special.expit(epsilon))
-    smallest = _smallest_tail(ranks, correct, p)
-    return min(1.0, _path_probability(ranks, smallest, p) + excess(m, epsilon, delta))
-
-
-def _smallest_tail(ranks: list[int], correct: list[int], p: float) -> float:
-    return min(_binomial.tail(c, n, p) for n, c in zip(ranks, correct, strict=True))
-
-
-def _path_probability(ranks: list[int], smallest: float, p: float) -> float:
-    level = smallest * (1.0 + _binomial.TIE)
-    return _binomial.crossing_probability(ranks, [_binomial.critical_value(level, n, p) for n in ranks], p)
-
-
-def invert_path(ranks: list[int], correct: list[int], *, delta: float, alpha: float, m: int) -> tuple[float, bool]:
-    """Scan the fixed grid; the exact probability lies between T and K T, and is computed only where that leaves a doubt."""
-
-    def rejected(epsilon: float) -> bool:
-        p = float(special.expit(epsilon))
-        smallest, slack = _smallest_tail(ranks, correct, p), excess(m, epsilon, delta)
-        if len(ranks) * smallest * _binomial.ROUNDING + slack <= alpha:
-            return True
-        if smallest + slack > alpha:
-            return False
-        return _path_probability(ranks, smallest, p) + slack <= alpha
-
-    def surely(index: int) -> bool:  # nondecreasing in epsilon, as is T; the delta term is largest at 0
-        p = float(special.expit(index * _inversion.GRID_STEP))
-        return len(ranks) * _smallest_tail(ranks, correct, p) * _binomial.ROUNDING + excess(m, 0.0, delta) <= alpha
-
-    low, high = -1, round(_inversion.GRID_CAP / _inversion.GRID_STEP)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if surely(middle) else (low, middle)
-    return _inversion.scan(rejected, first=low + 1)
 
 
 @lru_cache(maxsize=256)
 def _path_ceiling(ranks: tuple[int, ...], delta: float, alpha: float, m: int) -> float:
-    return invert_path(list(ranks), list(ranks), delta=delta, alpha=alpha, m=m)[0]
+    return _paths.invert(ranks, ranks, alpha=alpha, slack=partial(excess, m, delta=delta))[0]
 
 
 def _best_rank(ranks: list[int], correct: list[int], theta: float) -> int:
@@ -407,16 +380,9 @@ def _too_large(m: int, delta: float, alpha: float) -> str | None:
 def _by_wealth(evidence: CanaryScores, strategy: EProcess, delta: float, alpha: float) -> _Inverted:
     ranked = guesses_from_canaries(evidence)
     m = ranked.canaries
-    n, c = _extreme_points(ranked)
-
-    def log_wealth(epsilon: float) -> float:
-        return log_best_wealth(n, c, float(special.expit(epsilon)))
-
-    def rejected(epsilon: float) -> bool:
-        left = alpha - excess(m, epsilon, delta)
-        return left > 0.0 and log_wealth(epsilon) >= -math.log(left)
-
-    theta, capped = _inversion.scan(rejected)
+    n, c = _paths.extreme_points(ranked.path())
+    slack = partial(excess, m, delta=delta)
+    theta, capped = _paths.invert_wealth(n, c, alpha=alpha, slack=slack)
     return _Inverted(
         theta=theta,
         capped=capped,
@@ -424,44 +390,21 @@ def _by_wealth(evidence: CanaryScores, strategy: EProcess, delta: float, alpha: 
         method="one run, e-process in order of confidence",
         ceiling=_wealth_ceiling(m, delta, alpha),
         note=_too_large(m, delta, alpha),
-        test=lambda epsilon: min(1.0, math.exp(-min(log_wealth(epsilon), 700.0)) + excess(m, epsilon, delta)),
+        test=lambda epsilon: _paths.wealth_p_value(n, c, epsilon=epsilon, slack=slack),
     )
 
 
 @lru_cache(maxsize=256)
 def _wealth_ceiling(m: int, delta: float, alpha: float) -> float:
     every = np.array([m])
-
-    def rejected(epsilon: float) -> bool:
-        left = alpha - excess(m, epsilon, delta)
-        return left > 0.0 and log_best_wealth(every, every, float(special.expit(epsilon))) >= -math.log(left)
-
-    return _inversion.scan(rejected)[0]
-
-
-BETS = np.array([0.1, 0.25, 0.5, 1.0, 2.0])
-"""Alternatives that the wealth bets on: log-odds above the hypothesis, in equal parts."""
-
-
-def log_best_wealth(n: np.ndarray, c: np.ndarray, p: float) -> float:
-    """The largest wealth over the ranks, of a mixture of likelihood ratios against Bernoulli(p) (Ville: <= 1/alpha)."""
-    better = special.expit(special.logit(p) + BETS)[:, None]
-    logs = c * np.log(better / p) + (n - c) * np.log((1.0 - better) / (1.0 - p))
-    return float(np.max(special.logsumexp(logs, axis=0)) - math.log(BETS.size))
-
-
-def _extreme_points(ranked: Guesses) -> tuple[np.ndarray, np.ndarray]:
-    """Ranks on the upper hull of (n, right guesses): a convex function of both has its maximum there."""
-    path = ranked.path()
-    n = np.arange(path.size)
-    hull = {int(np.argmax(path - slope * n)) for slope in np.linspace(0.5, 1.0, 129)} - {0}
-    kept = np.array(sorted(hull) or [path.size - 1])
-    return kept, path[kept]
+    return _paths.invert_wealth(every, every, alpha=alpha, slack=partial(excess, m, delta=delta))[0]
 
 
 def _by_counts(evidence: CanaryScores, strategy: Fixed | FractionGrid, delta: float, alpha: float) -> _Inverted:
     if isinstance(strategy, Fixed) and strategy.score is not None:
-        return _by_free_count(evidence, guesses_beyond(strategy.score, evidence), delta, alpha, "guesses beyond a fixed score")
+        return _by_free_count(
+            evidence, guesses_beyond(strategy.score, evidence), delta, alpha, "guesses beyond a fixed score"
+        )
     ranked = guesses_from_canaries(evidence)
     m, numbers = ranked.canaries, guess_counts(strategy, ranked.canaries)
     level = alpha / len(numbers)
@@ -551,7 +494,12 @@ _EPSILON_BY: dict[type, Callable[..., _Inverted]] = {
 
 
 def _family_bound(
-    name: str, evidence: CanaryScores, family: Family, delta: float | None, confidence: float, guesses: Strategy | None
+    name: str,
+    evidence: CanaryScores,
+    family: Family,
+    delta: float | None,
+    confidence: float,
+    guesses: Strategy | None,
 ) -> LowerBound:
     evidence = needs_coins(name, evidence)
     alpha = 1.0 - check.confidence(confidence)
@@ -584,7 +532,7 @@ def _by_recursion(name: str, evidence: CanaryScores, family: Family, strategy: S
         raise InputError(
             f"`{name}` needs a number of guesses fixed before the model is seen, which "
             f"{'a score threshold' if isinstance(strategy, Fixed) else type(strategy).__name__} is not.",
-            "use FractionGrid(), Fixed(guesses=) or Fixed(fraction=); `plan_guesses` finds a good number from the claim.",
+            "use FractionGrid(), Fixed(guesses=) or Fixed(fraction=); `plan_guesses` finds a number from the claim.",
         )
     level = alpha if estimate else alpha / len(numbers)
     found = [(*_invert_recursion(family, m, r, ranked.correct(r), level, shift), r) for r in numbers]
@@ -643,5 +591,7 @@ def _planned(curve: TradeOff, m: int, n: int, level: float) -> float:
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if middle + float(curve.fbar(middle)) < fraction else (low, middle)
-    correct = min(n, max(n - n * high / fraction, n / 2.0))
-    return _invert_recursion(GAUSSIAN, m, n, math.floor(correct + 1e-9), level, 0.0)[0]
+    correct = min(float(n), max(n - n * high / fraction, n / 2.0))
+    whole = math.floor(correct)
+    below, above = (_invert_recursion(GAUSSIAN, m, n, min(n, c), level, 0.0)[0] for c in (whole, whole + 1))
+    return below + (correct - whole) * (above - below)

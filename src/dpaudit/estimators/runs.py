@@ -1,4 +1,4 @@
-"""Bounds from many independent runs (`RunScores`): THEORY 2.2 and 3a, and the anytime-valid test of 2.13 (`streams.py`).
+"""Bounds from many independent runs (`RunScores`): THEORY 2.2 and 3a. (Runs that arrive one by one: `streams.py`.)
 
 The statement tested is a trade-off curve f: at some false-positive rate a, the false-negative rate is at least f(a).
 The default test combines the two exact binomial p-values by Fisher's rule and takes the worst a; it is exact for any
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -194,8 +195,9 @@ def mu_from_runs(
 ) -> LowerBound:
     """Lower bound on mu: the mechanism is not mu'-Gaussian-DP for any mu' below it.
 
-    With `delta`, the epsilon that mu implies is given too, and holds only if the trade-off curve is Gaussian: randomised
-    response with epsilon 1 would be reported as 5.58 this way (THEORY 0.2). Without, the bound on mu is certified.
+    With `delta`, the epsilon that mu implies is given too, and holds only if the trade-off curve is Gaussian:
+    randomised response with epsilon 1 would be reported as 5.58 this way (THEORY 0.2). The bound on mu itself needs
+    no such assumption.
     """
     return _from_runs("mu_from_runs", evidence, GAUSSIAN, delta, confidence, threshold, test)
 
@@ -310,7 +312,7 @@ def cuts_p_value(curve: TradeOff, cuts: Cuts) -> float:
 
 
 def _invert(family: Family, cuts: Cuts, alpha: float) -> tuple[float, bool]:
-    """The largest parameter that some cut rejects at its share; each cut is asked only for more than the best so far."""
+    """The largest parameter that some cut rejects at its share; each cut is asked for more than the best so far."""
     level = alpha / len(cuts.cuts)
     best, capped = 0.0, False
     promising = sorted(cuts.cuts, key=lambda cut: -_box_mu(*_box(cut, level / 2.0)))
@@ -334,14 +336,18 @@ def _ceiling(family: Family, cuts: Cuts, alpha: float, theta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _perfect(family: Family, cuts: tuple[Cut, ...], alpha: float) -> float:
-    return _invert(family, Cuts(cuts, ""), alpha)[0]
+    return _invert(replace(family, tolerance=50.0 * family.tolerance), Cuts(cuts, ""), alpha)[0]
 
 
 # -------------------------------------------------------------------------------------- a whole curve as one statement
 
 
 def epsilon_curve_from_runs(
-    evidence: RunScores, *, deltas: Iterable[float], confidence: float = 0.95, threshold: Strategy | None = None
+    evidence: RunScores,
+    *,
+    deltas: Iterable[float],
+    confidence: float = 0.95,
+    threshold: Strategy | None = None,
 ) -> tuple[LowerBound, ...]:
     """Lower bounds on epsilon at several deltas that hold *together* with the stated confidence.
 
@@ -355,12 +361,19 @@ def epsilon_curve_from_runs(
         raise InputError("`deltas` must name at least one delta, got none.")
     strategy = Band() if threshold is None else threshold
     if isinstance(strategy, Uncorrected):
-        raise InputError("an uncorrected maximum has no simultaneous statement.", "use Band(), RankGrid() or Fixed(score=).")
+        raise InputError(
+            "an uncorrected maximum has no simultaneous statement.",
+            "use Band(), RankGrid() or Fixed(score=).",
+        )
     if isinstance(strategy, Band):
         boxes, words = _band_boxes(evidence, alpha), "all thresholds, simultaneous band"
     else:
         chosen = cuts_from_runs(
-            strategy, evidence, name="epsilon_curve_from_runs", objective=_objective(GAUSSIAN, 0.0, alpha), extreme=True
+            strategy,
+            evidence,
+            name="epsilon_curve_from_runs",
+            objective=_objective(GAUSSIAN, 0.0, alpha),
+            extreme=True,
         )
         boxes = [_box(cut, alpha / (2.0 * len(chosen.cuts))) for cut in chosen.cuts]
         words = chosen.words
@@ -394,7 +407,7 @@ def _band_boxes(evidence: RunScores, alpha: float) -> list[tuple[float, float]]:
 
 
 def _band_limits(runs: int, alpha: float) -> NDArray[np.float64]:
-    """Simultaneous upper limit of a rate for 0, 1, ..., `runs` errors seen; between ranks of the band the next holds."""
+    """Simultaneous upper limit of a rate for 0, 1, ..., `runs` errors; between ranks of the band the next holds."""
     ranks = np.array(band_ranks(runs))
     limits = special.betainccinv(ranks + 1, runs - ranks, band_level(runs, alpha))
     return np.append(limits[np.searchsorted(ranks, np.arange(runs))], 1.0)

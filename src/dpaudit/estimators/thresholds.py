@@ -6,8 +6,8 @@ A strategy is a value. It says how the cut is chosen and what that costs:
 |---|---|---|---|
 | `RankGrid` | runs | a few ranks of the null scores, fixed before the data | Bonferroni over the ranks |
 | `Fixed` | both | one cut or one number of guesses, named in advance | none |
-| `GuessPath` | canaries, epsilon | every rank m 2^-j | none: the whole path is calibrated exactly (delta term in full) |
-| `EProcess` | canaries, epsilon | every rank | none: a betting wealth, valid at any stopping rank (delta term in full) |
+| `GuessPath` | canaries, epsilon | every rank m 2^-j | none: the path is calibrated exactly (delta term in full) |
+| `EProcess` | canaries, epsilon | every rank | none: a wealth, valid at any stopping rank (delta term in full) |
 | `FractionGrid` | canaries | a few fixed fractions | Bonferroni over the fractions |
 | `HeldOut` | runs; canaries, epsilon | the best cut on a random share | the share (delta term in full) |
 | `Band` | runs, whole curve | every threshold | a simultaneous confidence band |
@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +141,7 @@ def refuse(name: str, strategy: object, allowed: str) -> InputError:
 
 
 def _fraction(value: float) -> float:
-    if not 0.0 < check.number("fraction", value, low=0.0, high=1.0):
+    if not check.number("fraction", value, low=0.0, high=1.0) > 0.0:
         raise InputError(f"`fraction` must be in (0, 1], got {value}.")
     return float(value)
 
@@ -180,7 +181,10 @@ def cuts_from_runs(
         words = f"{len(ranks)} null rank{'s' if len(ranks) > 1 else ''}, Bonferroni"
         return Cuts(tuple(_cut_at_rank(rank, present, absent) for rank in ranks), words)
     if isinstance(strategy, Fixed) and strategy.score is not None:
-        return Cuts((_cut_at_score(strategy.score, evidence.present, evidence.absent),), "one threshold, fixed in advance")
+        return Cuts(
+            (_cut_at_score(strategy.score, evidence.present, evidence.absent),),
+            "one threshold, fixed in advance",
+        )
     if isinstance(strategy, Fixed) and strategy.fraction is not None:
         rank = min(round(strategy.fraction * absent.size), absent.size - 1)
         return Cuts((_cut_at_rank(rank, present, absent),), "one null rank, fixed in advance")
@@ -189,7 +193,11 @@ def cuts_from_runs(
         return Cuts((cut,), f"threshold chosen on a random {100 * strategy.share:g}%, tested on the rest")
     if isinstance(strategy, Uncorrected):
         return Cuts(tuple(_all_cuts(present, absent)), "best of all thresholds, uncorrected", estimate=True)
-    raise refuse(name, strategy, "RankGrid(), Fixed(score=) or Fixed(fraction=), HeldOut(), or Uncorrected() for an estimate")
+    raise refuse(
+        name,
+        strategy,
+        "RankGrid(), Fixed(score=) or Fixed(fraction=), HeldOut(), or Uncorrected() for an estimate",
+    )
 
 
 def null_ranks(strategy: RankGrid, negatives: int, *, extreme: bool) -> list[int]:
@@ -236,7 +244,11 @@ def _all_cuts(present: NDArray[np.float64], absent: NDArray[np.float64]) -> Iter
 
 
 def _held_out_cut(
-    strategy: HeldOut, seed: int, present: NDArray[np.float64], absent: NDArray[np.float64], objective: Objective
+    strategy: HeldOut,
+    seed: int,
+    present: NDArray[np.float64],
+    absent: NDArray[np.float64],
+    objective: Objective,
 ) -> Cut:
     rng = np.random.default_rng([seed, SPLIT])
     sizes = [round(strategy.share * world.size) for world in (present, absent)]
@@ -393,5 +405,5 @@ def held_out_canaries(strategy: HeldOut, evidence: CanaryScores) -> tuple[Canary
     return rest, max(1, round(best * (m - learn)))
 
 
-def _rows(evidence: CanaryScores, rows: NDArray[np.intp]) -> dict[str, NDArray[np.generic] | None]:
+def _rows(evidence: CanaryScores, rows: NDArray[np.intp]) -> dict[str, Any]:
     return {"scores": evidence.scores[rows], "included": evidence.included[rows], "ids": None, "group": None}

@@ -1,0 +1,295 @@
+"""Upper bounds: what a mechanism promises, under the relation that is asked for.
+
+Closed forms need numpy and scipy only. Poisson-subsampled DP-SGD goes through dp-accounting's privacy-loss
+distributions (extra `accounting`), whose traps are avoided here: substitution is asked for as REPLACE_ONE (doubling the
+sensitivity would be another mechanism), and the curve is read off the pessimistic distribution, so that rejecting the
+curve rejects the mechanism. Relations that a mechanism cannot be stated under are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+from dpaudit.bounds import Relation, UpperBound
+from dpaudit.bounds import relation as as_relation
+from dpaudit.tradeoff import (
+    ApproximateDP,
+    Family,
+    Gaussian,
+    Laplace,
+    PiecewiseLinear,
+    RandomizedResponse,
+    TradeOff,
+    from_pairs,
+)
+
+UP = 1.0 + 1e-9
+CURVE_POINTS = 4001
+FFT_SLACK = 1e-12
+"""Added to every delta of a numeric curve: convolutions by FFT are right to about this much, absolutely."""
+FINE, COARSE = 1e-4, 1e-3
+"""Cell widths of privacy losses: for one claim, and for the many hypotheses of a family (pessimistic by 1e-4 or so)."""
+TINY = 5e-324
+
+
+def gaussian(*, mu: float, delta: float, relation: Relation | str, unit: str = "record") -> UpperBound:
+    """A release that is mu-Gaussian-DP under `relation`: noise of standard deviation sensitivity / mu.
+
+    >>> print(gaussian(mu=1.0, delta=1e-5, relation="add-remove"))
+    mu <= 1.00, epsilon <= 4.38 at delta 1e-05   Gaussian mechanism, add-remove of one record
+    """
+    curve = Gaussian(check.number("mu", mu, low=0.0))
+    return UpperBound(
+        epsilon=curve.epsilon(check.delta(delta)) * UP,
+        delta=delta,
+        relation=as_relation(relation),
+        curve=curve,
+        method="Gaussian mechanism",
+        mu=float(mu),
+        unit=unit,
+    )
+
+
+def laplace(*, epsilon: float, relation: Relation | str, delta: float = 0.0, unit: str = "record") -> UpperBound:
+    """Laplace noise of scale sensitivity / epsilon, the sensitivity being that of `relation`."""
+    return _closed_form(Laplace(check.number("epsilon", epsilon, low=0.0)), "Laplace mechanism", relation, delta, unit)
+
+
+def randomized_response(
+    *, epsilon: float, classes: int = 2, relation: Relation | str, delta: float = 0.0, unit: str = "record"
+) -> UpperBound:
+    """k-ary randomised response of an attribute, or of a whole record: stated for replacement only."""
+    asked = as_relation(relation)
+    if asked not in (Relation.LABEL, Relation.SUBSTITUTE):
+        raise InputError(
+            f"randomised response is stated under label or substitute adjacency, got {asked!s}.",
+            "it answers for every record, so adding one always shows.",
+        )
+    curve = RandomizedResponse(check.number("epsilon", epsilon, low=0.0), check.count("classes", classes, low=2))
+    return _closed_form(curve, f"{classes}-ary randomised response", asked, delta, unit)
+
+
+def _closed_form(curve: TradeOff, method: str, relation: Relation | str, delta: float, unit: str) -> UpperBound:
+    epsilon = curve.epsilon(check.delta(delta))
+    exact = delta == 0.0  # the parameter itself
+    return UpperBound(
+        epsilon=epsilon if exact else epsilon * UP,
+        delta=delta,
+        relation=as_relation(relation),
+        curve=curve,
+        method=method,
+        unit=unit,
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- DP-SGD
+
+
+def dp_sgd(
+    *,
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    delta: float,
+    relation: Relation | str,
+    unit: str = "record",
+) -> UpperBound:
+    """DP-SGD: Poisson sampling at `sampling_rate`, per-example clipping, noise of `noise_multiplier` clips on the sum.
+
+    Add/remove, zero-out (the same for this mechanism) and substitution are exact up to discretisation, rounded up;
+    a label replacement is a substitution and accounted as one.
+
+    >>> round(dp_sgd(noise_multiplier=1.0, sampling_rate=1.0, steps=1, delta=1e-5, relation="substitute").mu, 6)
+    2.0
+    """
+    sigma, rate, count = _dp_sgd_arguments(noise_multiplier, sampling_rate, steps)
+    asked, delta = as_relation(relation), check.delta(delta)
+    if rate == 1.0:
+        mu = _sensitivity(asked) * math.sqrt(count) / sigma
+        return replace(gaussian(mu=mu, delta=delta, relation=asked, unit=unit), method="DP-SGD, full batch, exact")
+    losses = _losses(sigma, rate, count, _replaces(asked), pessimistic=True)
+    method = "DP-SGD, PLD accountant" + (", accounted as substitution" if asked is Relation.LABEL else "")
+    return UpperBound(
+        epsilon=float(losses.get_epsilon_for_delta(delta)) if delta > 0.0 else math.inf,
+        delta=delta,
+        relation=asked,
+        curve=_dp_sgd_curve(sigma, rate, count, _replaces(asked)),
+        method=method,
+        unit=unit,
+        references=("dp-accounting", "Koskela, Jalko and Honkela 2020"),
+    )
+
+
+def dp_sgd_family(*, sampling_rate: float, steps: int, relation: Relation | str) -> Family:
+    """The curves of DP-SGD with this sampling rate and number of steps, ordered by 1 / noise multiplier."""
+    _, rate, count = _dp_sgd_arguments(1.0, sampling_rate, steps)
+    asked = as_relation(relation)
+    name = f"that of DP-SGD with sampling rate {rate:g} and {count} steps"
+    parameter = "1 / noise multiplier"
+    if rate == 1.0:
+        scale = _sensitivity(asked) * math.sqrt(count)
+        convert = _gaussian_conversion(scale)
+        return Family(name, parameter, lambda theta: Gaussian(scale * theta), convert, cap=20.0, tolerance=1e-6)
+
+    def curve(theta: float) -> TradeOff:
+        return _dp_sgd_curve(1.0 / theta, rate, count, _replaces(asked), COARSE) if theta > MIN_THETA else Gaussian(0.0)
+
+    def epsilon(theta: float, delta: float) -> float:
+        if theta <= MIN_THETA or delta >= 1.0:
+            return 0.0
+        if delta == 0.0:
+            return 0.0 if theta == 0.0 else math.inf
+        return float(
+            _losses(1.0 / theta, rate, count, _replaces(asked), pessimistic=False).get_epsilon_for_delta(delta)
+        )
+
+    return Family(name, parameter, curve, epsilon, cap=4.0, tolerance=1e-3)
+
+
+MIN_THETA = 1e-3
+"""Below this the noise is a thousand clips, and the curve is taken as perfectly private: bounds there are 0."""
+
+
+def _gaussian_conversion(scale: float) -> Callable[[float, float], float]:
+    return lambda theta, delta: Gaussian(scale * theta).epsilon(delta) / UP
+
+
+def _dp_sgd_arguments(noise_multiplier: float, sampling_rate: float, steps: int) -> tuple[float, float, int]:
+    sigma = check.number("noise_multiplier", noise_multiplier, low=TINY)
+    rate = check.number("sampling_rate", sampling_rate, low=TINY, high=1.0)
+    return sigma, rate, check.count("steps", steps, low=1)
+
+
+def _replaces(relation: Relation) -> bool:
+    return relation in (Relation.SUBSTITUTE, Relation.LABEL)
+
+
+def _sensitivity(relation: Relation) -> float:
+    return 2.0 if _replaces(relation) else 1.0
+
+
+@lru_cache(maxsize=64)
+def _losses(sigma: float, rate: float, steps: int, replaces: bool, *, pessimistic: bool, finest: float = FINE) -> Any:
+    """dp-accounting's privacy-loss distribution of all steps."""
+    module, relations = _dp_accounting()
+    return module.from_gaussian_mechanism(
+        standard_deviation=sigma,
+        pessimistic_estimate=pessimistic,
+        use_connect_dots=pessimistic,
+        value_discretization_interval=max(finest, _coarsest(sigma, rate, steps, replaces)),
+        sampling_prob=rate,
+        neighboring_relation=relations.REPLACE_ONE if replaces else relations.ADD_OR_REMOVE_ONE,
+    ).self_compose(steps)
+
+
+def _coarsest(sigma: float, rate: float, steps: int, replaces: bool) -> float:
+    """The cell width at which the losses of all steps fill about 1e6 cells (rounded the safe way, however wide)."""
+    one = (2.0 if replaces else 1.0) / sigma
+    mu = math.sqrt(steps) * min(one, rate * math.sqrt(math.expm1(min(one * one, 60.0))))
+    return (mu * mu / 2.0 + 10.0 * mu) / 5e5
+
+
+@lru_cache(maxsize=64)
+def _dp_sgd_curve(sigma: float, rate: float, steps: int, replaces: bool, finest: float = FINE) -> PiecewiseLinear:
+    """Pessimistic trade-off curve, null = without the record: the remove direction of the pessimistic distribution."""
+    losses = _losses(sigma, rate, steps, replaces, pessimistic=True, finest=finest)
+    reach = max(float(losses.get_epsilon_for_delta(10.0 * FFT_SLACK)), 1e-3)
+    epsilons = np.linspace(-reach, reach, CURVE_POINTS)
+    # dp-accounting keeps the two directions apart, but offers only their maximum in public
+    deltas = np.asarray(losses._pmf_remove.get_delta_for_epsilon(epsilons))
+    return from_pairs(epsilons, np.clip(deltas + FFT_SLACK, 0.0, 1.0), label="DP-SGD, pessimistic")
+
+
+def _dp_accounting() -> tuple[Any, Any]:
+    try:
+        from dp_accounting import NeighboringRelation
+        from dp_accounting.pld import privacy_loss_distribution
+    except ImportError:
+        raise InputError(
+            "accounting for subsampled DP-SGD needs the package dp-accounting, which is not installed.",
+            "pip install 'dpaudit[accounting]', or give the claim as a number.",
+        ) from None
+    return privacy_loss_distribution, NeighboringRelation
+
+
+# ------------------------------------------------------------------------------------------------------ group privacy
+
+
+def group_privacy(upper: UpperBound, size: int = 2, delta: float | None = None) -> UpperBound:
+    """What a promise for one record implies for `size` of them; two changes under add/remove make a substitution.
+
+    (epsilon, delta) becomes (k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)): for two, delta (1 + e^epsilon).
+    With a target `delta`, the best pair of the promise's curve is taken instead.
+
+    >>> two = group_privacy(gaussian(mu=1.0, delta=1e-5, relation="add-remove"))
+    >>> print(two.relation, two.mu)
+    substitute 2.0
+    """
+    count = check.count("size", size, low=2)
+    pairwise = count == 2 and upper.relation is Relation.ADD_REMOVE
+    if delta is None:
+        epsilon, reached = (
+            count * upper.epsilon,
+            min(1.0, upper.delta * _geometric(upper.epsilon, count) * UP),
+        )
+    else:
+        epsilon, reached = _group_epsilon(upper.hypothesis, count, check.delta(delta)), delta
+    return UpperBound(
+        epsilon=epsilon,
+        delta=reached,
+        relation=Relation.SUBSTITUTE if pairwise else upper.relation,
+        curve=_group_curve(upper, count),
+        method=f"group privacy of {count} from: {upper.method}",
+        mu=None if upper.mu is None else count * upper.mu,
+        unit=upper.unit if pairwise else f"group of {count} {upper.unit}s",
+        references=upper.references,
+    )
+
+
+def _geometric(epsilon: float, count: int) -> float:
+    """1 + e^epsilon + ... + e^((count - 1) epsilon)."""
+    return sum(math.exp(min(j * epsilon, 700.0)) for j in range(count))
+
+
+def _group_epsilon(curve: TradeOff, count: int, target: float) -> float:
+    """count e for the least e whose group delta is at most the target (every such e is a valid pair)."""
+
+    def enough(epsilon: float) -> bool:
+        return curve.delta(epsilon) * _geometric(epsilon, count) <= target
+
+    if enough(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not enough(high):
+        low, high = high, 2.0 * high
+        if high > 1e4:
+            return math.inf
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return count * high
+
+
+def _group_curve(upper: UpperBound, count: int) -> TradeOff | None:
+    curve = upper.hypothesis
+    if isinstance(curve, Gaussian):
+        return Gaussian(count * curve.mu)
+    if isinstance(curve, Laplace):
+        return Laplace(count * curve.eps)
+    if isinstance(curve, ApproximateDP | RandomizedResponse):
+        slack = curve.slack if isinstance(curve, ApproximateDP) else 0.0
+        return ApproximateDP(count * curve.eps, min(1.0, slack * _geometric(curve.eps, count)))
+    if isinstance(curve, PiecewiseLinear):
+        single = found = curve.symmetric()
+        for _ in range(count - 1):
+            found = found.then(single)
+        return found
+    return None

@@ -1,0 +1,408 @@
+"""The command line: each command is a thin skin on one library call.
+
+Data goes to standard output (`--json` for machines), everything else to standard error. Exit codes: 0 nothing
+contradicted, 2 misuse or bad input, 3 a run failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import tempfile
+import traceback
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from dpaudit import __version__, accounting, calibration, estimators
+from dpaudit._validate import InputError
+from dpaudit.bounds import LowerBound, Relation, UpperBound
+from dpaudit.evidence import CanaryScores, Evidence, RunScores, load_evidence
+
+app = typer.Typer(
+    name="dpaudit",
+    help="Statistically valid audits of differential privacy.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+account_app = typer.Typer(help="What a mechanism promises: an upper bound.", no_args_is_help=True)
+app.add_typer(account_app, name="account")
+
+HOW = {
+    "runs": "many independent runs; two files (scores with the record, scores without) or a table with a member column",
+    "coins": "one run; a fair coin, tossed by you for each row before training, decided what went in",
+    "split": "one run; a random hold-out of fixed size decided (not coins, however even: it is thinned to coins)",
+    "given": "one run; membership is what it is, nobody randomised it (needs propensities)",
+}
+
+
+class How(StrEnum):
+    RUNS = "runs"
+    COINS = "coins"
+    SPLIT = "split"
+    GIVEN = "given"
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of each bound, in (0, 1).")]
+DeltaOption = Annotated[float, typer.Option(help="delta of the (epsilon, delta) bound.")]
+RelationOption = Annotated[Relation, typer.Option(help="Adjacency that is promised.")]
+
+
+def main() -> None:
+    """Entry point: bad input is one sentence and exit code 2; an unexpected error is never 1."""
+    try:
+        app()
+    except InputError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as problem:  # the last resort, so that a crash is not taken for a verdict
+        traceback.print_exc()
+        print(f"error: unexpected {type(problem).__name__}; please report it.", file=sys.stderr)
+        sys.exit(3)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+# ----------------------------------------------------------------------------------------------------------- estimate
+
+
+@app.command()
+def estimate(
+    files: Annotated[list[Path], typer.Argument(help="Scores: CSV, Parquet or NPY; or a saved evidence file.")],
+    how: Annotated[How | None, typer.Option(help="How inclusion was decided.")] = None,
+    relation: Annotated[Relation | None, typer.Option(help="Adjacency of the game (split: substitute).")] = None,
+    delta: DeltaOption = 1e-5,
+    confidence: Confidence = 0.95,
+    score: Annotated[str, typer.Option(help="Column of scores; higher means more likely included.")] = "score",
+    member: Annotated[str, typer.Option(help="Column that says who was included (true / false or 1 / 0).")] = "member",
+    group: Annotated[str | None, typer.Option(help="Column of units: rows of one person share one coin.")] = None,
+    reduce: Annotated[str, typer.Option(help="One score a unit: mean, max or sum.")] = "mean",
+    unit: Annotated[str, typer.Option(help="What one coin stands for.")] = "record",
+    seed: Annotated[int, typer.Option(help="Seed of ties and of thinning.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Lower bounds from scores.
+
+    Example: dpaudit estimate with.npy without.npy --how runs --relation add-remove --delta 1e-5
+    """
+    evidence = _evidence(files, how, relation, score, member, group, {"reduce": reduce, "unit": unit, "seed": seed})
+    if isinstance(evidence, RunScores):
+        found = [
+            estimators.epsilon_from_runs(evidence, delta=delta, confidence=confidence),
+            estimators.mu_from_runs(evidence, delta=delta if delta > 0.0 else None, confidence=confidence),
+        ]
+    elif isinstance(evidence, CanaryScores):
+        coins = evidence.thinned() if evidence.assignment == "split" else evidence
+        found = [
+            estimators.epsilon_from_canaries(coins, delta=delta, confidence=confidence),
+            estimators.mu_from_canaries(coins, delta=delta if delta > 0.0 else None, confidence=confidence),
+        ]
+    else:
+        raise InputError(f"`estimate` has no estimator for {type(evidence).__name__} yet.")
+    _print_bounds(found, as_json)
+
+
+def _print_bounds(bounds: list[LowerBound], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([bound.to_dict() for bound in bounds], indent=1))
+        return
+    for bound in bounds:
+        print(bound)
+    print(
+        f"Each bound is its own {100 * bounds[0].confidence:g}% statement. "
+        "A bound of 0 is no evidence, not a clean bill of health."
+    )
+
+
+def _evidence(
+    files: list[Path],
+    how: How | None,
+    relation: Relation | None,
+    score: str,
+    member: str,
+    group: str | None,
+    common: dict[str, Any],
+) -> Evidence:
+    if len(files) == 1 and how is None and _is_evidence(files[0]):
+        return load_evidence(files[0])
+    if how is None:
+        raise InputError(
+            "`--how` is needed: how inclusion was decided is never guessed.",
+            "one of\n" + "\n".join(f"  --how {word:<5}  {meaning}" for word, meaning in HOW.items()),
+        )
+    if how is How.GIVEN:
+        raise InputError(
+            "`--how given` needs a propensity for each row, which this version cannot use yet.",
+            "if the non-members are a random hold-out, that is `--how split`.",
+        )
+    if len(files) > 2 or (len(files) == 2 and how is not How.RUNS):
+        raise InputError(
+            f"`--how {how}` reads {'one or two files' if how is How.RUNS else 'one table'}, got {len(files)}."
+        )
+    if len(files) == 2:
+        present, absent = (_column(file, _read(file), score, alone=True) for file in files)
+        return RunScores(present=present, absent=absent, relation=relation or Relation.ADD_REMOVE, **common)
+    table = _read(files[0])
+    scores, flags = _column(files[0], table, score), _column(files[0], table, member)
+    groups = None if group is None else _column(files[0], table, group)
+    if how is How.RUNS:
+        return _runs_of_table(scores, flags, groups, relation or Relation.ADD_REMOVE, member, common)
+    default = Relation.SUBSTITUTE if how is How.SPLIT else Relation.ADD_REMOVE
+    return CanaryScores(
+        scores=scores,
+        included=_flags(member, flags),
+        group=groups,
+        assignment=str(how),
+        relation=relation or default,
+        **common,
+    )
+
+
+def _runs_of_table(
+    scores: Any, flags: Any, groups: Any, relation: Relation, member: str, common: dict[str, Any]
+) -> RunScores:
+    with_record = _flags(member, flags)
+    order = np.argsort(~with_record, kind="stable")  # present first, as RunScores lists groups
+    return RunScores(
+        present=scores[with_record],
+        absent=scores[~with_record],
+        group=None if groups is None else groups[order],
+        relation=relation,
+        **common,
+    )
+
+
+def _flags(name: str, values: NDArray[Any]) -> NDArray[np.bool_]:
+    from dpaudit import _validate
+
+    if values.dtype.kind in "OU":
+        words = {"true": True, "false": False, "1": True, "0": False}
+        try:
+            values = np.array([words[str(value).strip().lower()] for value in values.tolist()])
+        except KeyError as found:
+            raise InputError(f"column {name!r} must be true / false or 1 / 0, got {found.args[0]!r}.") from None
+    return _validate.booleans(name, values)
+
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+
+def _is_evidence(path: Path) -> bool:
+    """Whether a Parquet file carries this project's metadata; unreadable files are reported when they are read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return b"dpaudit" in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def _read(path: Path) -> Any:
+    """A pyarrow table, or an array from NPY. Never a pickle."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise InputError(f"no file {str(path)!r}.")
+    kind = path.suffix.lower()
+    if kind not in (".csv", ".parquet", ".npy"):
+        raise InputError(f"{path.name!r} must be a .csv, .parquet or .npy file.")
+    try:
+        if kind == ".csv":
+            return pyarrow.csv.read_csv(path)
+        if kind == ".parquet":
+            return pq.read_table(path)
+        return np.load(path, allow_pickle=False)
+    except (pa.ArrowException, OSError, ValueError, EOFError) as problem:
+        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        raise InputError(f"{path.name!r} could not be read ({reason}).") from None
+
+
+def _column(path: Path, table: Any, name: str, *, alone: bool = False) -> NDArray[Any]:
+    """One column as an array; a file with a single column needs no name where only one is wanted."""
+    if isinstance(table, np.ndarray):
+        if table.dtype.names:
+            if name in table.dtype.names:
+                return np.asarray(table[name])
+            raise InputError(f"no column {name!r} in {path.name!r}; it has {', '.join(table.dtype.names)}.")
+        if alone:
+            return table
+        raise InputError(f"{path.name!r} is a plain array; a table with a score and a member column is needed.")
+    names = table.column_names
+    if name in names:
+        return np.asarray(table.column(name).to_numpy(zero_copy_only=False))
+    if alone and len(names) == 1:
+        if _is_number(names[0]):  # a headerless file: its first score was taken for a name
+            raise InputError(
+                f"{path.name!r} has no header line.", "put the column name, such as score, in the first line."
+            )
+        return np.asarray(table.column(0).to_numpy(zero_copy_only=False))
+    raise InputError(
+        f"no column {name!r} in {path.name!r}; it has {', '.join(names)}.", "name it with --score, --member or --group."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------------ account
+
+
+def _print_upper(bound: UpperBound, as_json: bool) -> None:
+    print(json.dumps(bound.to_dict(), indent=1) if as_json else bound)
+
+
+@account_app.command("dp-sgd")
+def account_dp_sgd(
+    noise_multiplier: Annotated[float, typer.Option(help="Noise standard deviation over the clipping norm.")],
+    sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate.")],
+    steps: Annotated[int, typer.Option(help="Number of steps.")],
+    relation: RelationOption,
+    delta: DeltaOption = 1e-5,
+    as_json: Json = False,
+) -> None:
+    """DP-SGD with Poisson sampling (extra `accounting`).
+
+    Example: dpaudit account dp-sgd --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --relation add-remove
+    """
+    _print_upper(
+        accounting.dp_sgd(
+            noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps, delta=delta, relation=relation
+        ),
+        as_json,
+    )
+
+
+@account_app.command("gaussian")
+def account_gaussian(
+    mu: Annotated[float, typer.Option(help="Sensitivity over noise standard deviation.")],
+    relation: RelationOption,
+    delta: DeltaOption = 1e-5,
+    as_json: Json = False,
+) -> None:
+    """Gaussian noise. Example: dpaudit account gaussian --mu 1 --relation add-remove"""
+    _print_upper(accounting.gaussian(mu=mu, delta=delta, relation=relation), as_json)
+
+
+@account_app.command("laplace")
+def account_laplace(
+    epsilon: Annotated[float, typer.Option(help="Sensitivity over scale.")],
+    relation: RelationOption,
+    delta: DeltaOption = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Laplace noise. Example: dpaudit account laplace --epsilon 1 --relation add-remove"""
+    _print_upper(accounting.laplace(epsilon=epsilon, relation=relation, delta=delta), as_json)
+
+
+@account_app.command("randomized-response")
+def account_randomized_response(
+    epsilon: Annotated[float, typer.Option(help="Log-odds of the truth against another answer.")],
+    relation: RelationOption,
+    classes: Annotated[int, typer.Option(help="Number of answers.")] = 2,
+    delta: DeltaOption = 0.0,
+    as_json: Json = False,
+) -> None:
+    """k-ary randomised response. Example: dpaudit account randomized-response --epsilon 1 --relation label"""
+    _print_upper(
+        accounting.randomized_response(epsilon=epsilon, classes=classes, relation=relation, delta=delta), as_json
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- calibrate
+
+
+@app.command()
+def calibrate(
+    estimator: Annotated[str | None, typer.Option(help="Your own: file.py:function, evidence in, bound out.")] = None,
+    evidence: Annotated[str | None, typer.Option(help="What yours takes: runs or canaries.")] = None,
+    bounds: Annotated[str, typer.Option(help="What yours bounds: epsilon or mu.")] = "epsilon",
+    delta: Annotated[float, typer.Option(help="delta of your epsilon.")] = 0.0,
+    trials: Annotated[int, typer.Option(help="Games a cell.")] = 400,
+    full: Annotated[bool, typer.Option("--full", help="Add the cells that show only in 2,000 or more games.")] = False,
+    only: Annotated[str | None, typer.Option(help="Only cells with this text.")] = None,
+    confidence: Confidence = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the games.")] = 0,
+    workers: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    output: Annotated[Path | None, typer.Option(help="Also write the table as JSON to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Also write it as Markdown to this file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Over-claim rates of every estimator against mechanisms whose privacy is known exactly.
+
+    Example: dpaudit calibrate --only GuessPath --trials 1000
+    """
+    if estimator is not None:
+        table = calibration.calibrate(
+            calibration.load_function(estimator),
+            evidence=evidence,
+            bounds=bounds,
+            delta=delta,
+            confidence=confidence,
+            trials=trials,
+            seed=seed,
+            workers=workers,
+        )
+    else:
+        cells = calibration.cells(confidence) + (calibration.slow_broken_cells(confidence) if full else [])
+        chosen = [cell for cell in cells if only is None or only in cell.key]
+        if not chosen:
+            raise InputError(f"no cell of the table contains {only!r}.")
+        table = calibration.run_cells(chosen, trials=trials, seed=seed, confidence=confidence, workers=workers)
+    command = "dpaudit " + shlex.join(_without_files(sys.argv[1:]))
+    for path, text in ((output, table.to_json(command)), (markdown, table.to_markdown())):
+        if path is not None:
+            _write(path, text)
+    print(table.to_json(command) if as_json else table)
+    expected = sum(row.as_expected for row in table.rows)
+    print(f"{expected} of {len(table.rows)} cells as they should be.", file=sys.stderr)
+
+
+def _without_files(arguments: list[str]) -> list[str]:
+    """The command that reproduces the table, without where it was written."""
+    kept, skip = [], False
+    for argument in arguments:
+        if skip or argument in ("--output", "--markdown"):
+            skip = not skip
+            continue
+        kept.append(argument)
+    return kept
+
+
+def _write(path: Path, text: str) -> None:
+    """The whole file or none."""
+    if not path.parent.is_dir():
+        raise InputError(f"no folder {str(path.parent)!r} to write {path.name!r} into.")
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+
+
+if __name__ == "__main__":
+    main()

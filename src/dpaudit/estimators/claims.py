@@ -1,0 +1,134 @@
+"""`judge`: test the claim itself. Its own trade-off curve is the hypothesis, so no family has to be assumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import partial
+
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+from dpaudit.bounds import UpperBound, Verdict, check_comparable, decide
+from dpaudit.estimators import _paths
+from dpaudit.estimators.canaries import (
+    conditions_of,
+    curve_p_value,
+    excess,
+    needs_coins,
+    plan_guesses,
+    shifted_delta,
+)
+from dpaudit.estimators.runs import cuts_p_value, needs_runs
+from dpaudit.estimators.thresholds import (
+    Cut,
+    Cuts,
+    GuessPath,
+    RankGrid,
+    cuts_from_runs,
+    guesses_from_canaries,
+)
+from dpaudit.evidence import CanaryScores, RunScores
+from dpaudit.tradeoff import ApproximateDP, RandomizedResponse, TradeOff
+
+
+def judge(
+    evidence: RunScores | CanaryScores,
+    claim: UpperBound,
+    confidence: float = 0.95,
+    accept: Iterable[str] = (),
+) -> Verdict:
+    """The verdict on a claim, by the level-(1 - confidence) test of its own trade-off curve (THEORY 2.2, 2.3 to 2.5).
+
+    If the claim holds, "contradicted" is said with probability at most 1 - confidence. "Consistent" is no proof of the
+    claim. "Uninformative" means that not even a perfect attack of this size could have refuted it.
+
+    Parameters
+    ----------
+    evidence
+        Runs or canaries, under the relation and unit of the claim; anything else raises `NotComparable`.
+    claim
+        From `accounting`, or `UpperBound(epsilon=, delta=, relation=)` for a bare pair, which is tested as the curve of
+        all such mechanisms and says little.
+    accept
+        Assumptions of conditional evidence that the user takes upon himself (each sentence, or a part of it).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpaudit import accounting
+    >>> rng = np.random.default_rng(0)
+    >>> runs = RunScores(present=rng.normal(2, 1, 60), absent=rng.normal(0, 1, 60), relation="add-remove")
+    >>> print(judge(runs, accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")).outcome)
+    contradicted
+    """
+    if not isinstance(claim, UpperBound):
+        raise InputError(f"`claim` must be an UpperBound, got {type(claim).__name__}.", "see `dpaudit.accounting`.")
+    alpha = 1.0 - check.confidence(confidence)
+    if isinstance(evidence, RunScores):
+        p_value, least = _judge_runs(needs_runs("judge", evidence), claim)
+        conditions = evidence.conditions
+    elif isinstance(evidence, CanaryScores):
+        p_value, least = _judge_canaries(needs_coins("judge", evidence), claim)
+        conditions = conditions_of(evidence)
+    else:
+        raise InputError(
+            f"`judge` has no test of a claim for {type(evidence).__name__}.",
+            "it takes RunScores and CanaryScores.",
+        )
+    check_comparable(
+        found=evidence.relation, promised=claim.relation, found_unit=evidence.unit, promised_unit=claim.unit
+    )
+    return decide(
+        refuted=p_value <= alpha,
+        decisive=True,
+        reachable=least <= alpha,
+        detail=f"p = {_two_digits(p_value)} for the claimed curve, {claim.method}",
+        assumptions=conditions,
+        accept=accept,
+        confidence=confidence,
+        relation=evidence.relation,
+        method="test of the claimed curve",
+        p_value=p_value,
+    )
+
+
+def _judge_runs(evidence: RunScores, claim: UpperBound) -> tuple[float, float]:
+    """p-value of the claim, and the p-value that a perfect attack would have had."""
+    bare = claim.curve is None
+    cuts = cuts_from_runs(RankGrid(), evidence, name="judge", objective=lambda cut: 0.0, extreme=bare)
+    perfect = Cuts(tuple(Cut(cut.false_positives, cut.negatives, 0, cut.positives) for cut in cuts.cuts), "")
+    curve = claim.hypothesis
+    return cuts_p_value(curve, cuts), cuts_p_value(curve, perfect)
+
+
+def _judge_canaries(evidence: CanaryScores, claim: UpperBound) -> tuple[float, float]:
+    curve, ranked = claim.hypothesis, guesses_from_canaries(evidence)
+    m = ranked.canaries
+    pair = _as_pair(curve)
+    if pair is not None:  # the whole path of guesses, delta in full
+        ranks = GuessPath().ranks(m)
+        epsilon, delta = pair.eps, shifted_delta(pair.slack, evidence.shift)
+        seen, perfect = [ranked.correct(rank) for rank in ranks], ranks
+        slack = partial(excess, m, delta=delta)
+        return (
+            _paths.p_value(ranks, seen, epsilon=epsilon, slack=slack),
+            _paths.p_value(ranks, perfect, epsilon=epsilon, slack=slack),
+        )
+    number = plan_guesses(canaries=m, claim=claim)
+    found = (curve_p_value(curve, m, number, c, evidence.shift) for c in (ranked.correct(number), number))
+    return next(found), next(found)
+
+
+def _as_pair(curve: TradeOff) -> ApproximateDP | None:
+    """The curve as an (epsilon, delta) pair where it is one: binary randomised response attains its pair."""
+    if isinstance(curve, RandomizedResponse) and curve.classes == 2:
+        return ApproximateDP(curve.eps)
+    return curve if isinstance(curve, ApproximateDP) else None
+
+
+def _two_digits(p_value: float) -> str:
+    """A p-value to two digits, rounded up."""
+    if p_value <= 0.0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(p_value)) - 1)
+    return f"{math.ceil(p_value / unit * (1.0 - 1e-12)) * unit:.2g}"
