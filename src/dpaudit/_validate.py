@@ -60,7 +60,7 @@ def count(name: str, value: Any, *, low: int = 0, high: int | None = None, high_
 
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     """One of a few words."""
-    words = list(allowed)
+    words = [str(word) for word in allowed]
     if value not in words:
         raise InputError(f"`{name}` must be one of {', '.join(map(repr, words))}, got {value!r}.")
     return str(value)

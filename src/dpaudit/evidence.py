@@ -3,7 +3,7 @@
 | type | what is random, what is independent |
 |---|---|
 | `RunScores` | scores of independent runs; in each world they are independent and identically distributed |
-| `CanaryScores` | one run; `included` are fair, independent coins (`assignment="coins"`), or a random hold-out (`"split"`) |
+| `CanaryScores` | one run; `included` are fair, independent coins, or a random hold-out (`assignment="split"`) |
 | `MemberScores` | one run; membership is given, `propensity` is P(member given the features) |
 | `PairedScores` | fair coins chose the real or the generated item; two guessers scored the same items |
 | `OutputCounts` | counts of categorical outputs in independent trials of two worlds, one row a query |
@@ -256,8 +256,7 @@ class MemberScores(_Evidence):
             return self
         first, scores = _by_group(self.group, self.scores, self.reduce)
         propensity = None if self.propensity is None else self.propensity[first]
-        kept = replace(self, scores=scores, member=self.member[first], propensity=propensity, ids=None, group=None)
-        return kept
+        return replace(self, scores=scores, member=self.member[first], propensity=propensity, ids=None, group=None)
 
     def as_split(self) -> CanaryScores:
         """The same rows as a random hold-out, for the one-run estimators."""
@@ -390,7 +389,7 @@ def _one_coin_a_group(group: NDArray[Any], name: str, flags: NDArray[Any]) -> ND
     differs = flags != flags[first][where]
     if differs.any():
         raise InputError(
-            f"all rows of a group must share `{name}`, but group {labels[where[np.argmax(differs)]]!s} has several values.",
+            f"all rows of a group must share `{name}`, but group {labels[where[np.argmax(differs)]]!s} does not.",
             "rows of one person are one unit and take one coin.",
         )
     return flags[first]

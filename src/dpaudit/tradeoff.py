@@ -409,6 +409,8 @@ def from_pairs(epsilons: Any, deltas: Any, *, label: str = "a numeric curve") ->
     """
     slopes = np.append(np.exp(np.asarray(epsilons, dtype=float)), 0.0)
     heights = np.append(np.asarray(deltas, dtype=float), 1.0)
+    if slopes.size != heights.size or not np.all(slopes + heights >= 1.0 - 1e-12):
+        raise check.InputError("each pair must allow the sure event: 1 <= e^epsilon + delta.")
     order = np.argsort(slopes)
     lines: list[tuple[float, float]] = []  # lower hull of (slope, height): the lines that touch the minimum
     for line in zip(slopes[order].tolist(), heights[order].tolist(), strict=True):

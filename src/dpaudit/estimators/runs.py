@@ -130,14 +130,17 @@ def fisher_p_value(curve: TradeOff, cut: Cut) -> float:
     return worst * (1.0 - math.log(worst)) if worst > 0.0 else 0.0
 
 
-BLOCK = 8
-CELLS = 640
+BLOCK = 16
+CELLS = 1280
 
 
 @lru_cache(maxsize=512)
 def _cells(x0: int, n0: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Grid of false-positive rates from 0 to 1, and P(Bin(n0, a) <= x0) at its points."""
-    tails = np.geomspace(1e-30, 0.5, CELLS // 2)
+    # the decision falls where both factors are ordinary numbers: most cells there, a few out to 1e-30
+    tails = np.concatenate(
+        [np.geomspace(1e-30, 1e-10, CELLS // 8)[:-1], special.ndtr(np.linspace(-6.36, 0.0, 3 * CELLS // 8 + 1))]
+    )
     low = special.betaincinv(x0 + 1, n0 - x0, tails)
     high = special.betainccinv(x0 + 1, n0 - x0, tails[-2::-1])
     rates = np.concatenate([[0.0], low, high, [1.0]])

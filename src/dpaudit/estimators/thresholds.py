@@ -226,7 +226,7 @@ def _untied(evidence: RunScores) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 
 def _cut_at_rank(rank: int, present: NDArray[np.float64], absent: NDArray[np.float64]) -> Cut:
-    """Threshold at the (rank + 1)-th largest null score: FPR ~ Beta(rank + 1, n0 - rank), as `rank` errors would say."""
+    """Threshold at the (rank + 1)-th largest null score: FPR ~ Beta(rank + 1, n0 - rank), as of `rank` errors."""
     threshold = absent[absent.size - 1 - rank]
     missed = int(np.searchsorted(present, threshold, side="right"))
     return Cut(rank, absent.size, missed, present.size)

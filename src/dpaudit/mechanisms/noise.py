@@ -274,7 +274,7 @@ class NoisyCanaries:
 @dataclass(frozen=True)
 class ModeMixing:
     """With probability `probabilities[k]`, randomised response with accuracy `accuracies[k]` on a random
-    `fractions[k]` of the coins; else nothing (THEORY 2.5). Canaries are not independent: every mode moves them together.
+    `fractions[k]` of the coins; else nothing (THEORY 2.5). Canaries are not independent: a mode moves them together.
     """
 
     probabilities: tuple[float, ...]
@@ -331,7 +331,7 @@ MULTI_MODE = ModeMixing(
 """Kills any f-DP audit whose number of guesses depends on the model."""
 
 
-# --------------------------------------------------------------------------------------------------- several rows a unit
+# ------------------------------------------------------------------------------------------------ several rows a unit
 
 
 @dataclass(frozen=True)
@@ -344,7 +344,8 @@ class CorrelatedRows:
 
     @property
     def name(self) -> str:
-        return f"no leakage, {self.users} users of {self.rows} correlated rows, counted per {'user' if self.grouped else 'row'}"
+        unit = "user" if self.grouped else "row"
+        return f"no leakage, {self.users} users of {self.rows} correlated rows, counted per {unit}"
 
     @property
     def curve(self) -> TradeOff:

@@ -1,0 +1,111 @@
+"""Judging a claim tests the claim's own curve."""
+
+import numpy as np
+import pytest
+
+import dpaudit as da
+from dpaudit import MemberScores, NotComparable, Outcome, UpperBound, accounting, judge
+from dpaudit.mechanisms import noise
+from tests.conftest import gaussian_runs, noisy_canaries
+
+CLAIM = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+
+
+def test_power_and_level_of_sixty_runs_a_side():
+    """Claim mu = 1: truth 2 is contradicted in at least 90 of 100 audits, truth 1 in no more than the level allows."""
+    rng = np.random.default_rng(12)
+    power = np.mean([judge(gaussian_runs(rng, mu=2.0, runs=60), CLAIM).contradicted for _ in range(300)])
+    false = sum(judge(gaussian_runs(rng, mu=1.0, runs=60), CLAIM).contradicted for _ in range(400))
+    assert power >= 0.9
+    assert false <= 38
+    weak = [da.estimators.epsilon_from_runs(gaussian_runs(rng, mu=2.0, runs=60), delta=1e-5).epsilon for _ in range(50)]
+    assert max(weak) < CLAIM.epsilon, "two epsilons side by side would never have shown it"
+
+
+@pytest.mark.parametrize(
+    ("truth", "claim"),
+    [
+        (noise.NoisyCanaries(1.0, 1000), accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")),
+        (noise.ResponseCanaries(1.0, 1000), UpperBound(epsilon=1.0, delta=0.0, relation="label")),
+        (noise.ResponseCanaries(1.0, 1000), accounting.randomized_response(epsilon=1.0, relation="label")),
+        (
+            noise.KaryResponseCanaries(1.0, 5, 1000),
+            accounting.randomized_response(epsilon=1.0, classes=5, relation="label"),
+        ),
+        (noise.ResponseCanaries(1.0, 1000, delta=1e-4), UpperBound(epsilon=1.0, delta=1e-4, relation="label")),
+        (noise.ResponseCanaries(1.0, 1000, shift=1e-4), UpperBound(epsilon=1.0, delta=0.0, relation="label")),
+        (noise.single_mode(0.05), accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_true_claims_are_seldom_contradicted_in_one_run(truth, claim):
+    rng = np.random.default_rng(13)
+    p_values = [judge(truth.sample(rng), claim).p_value for _ in range(400)]
+    assert sum(p <= 0.05 for p in p_values) <= 38
+
+
+def test_false_claims_are_contradicted_in_one_run(rng):
+    assert judge(noisy_canaries(rng, mu=4.0), CLAIM).contradicted
+    leaky = noise.ResponseCanaries(2.0, 2000).sample(rng)
+    assert judge(leaky, UpperBound(epsilon=1.0, delta=1e-6, relation="label")).contradicted
+    assert judge(leaky, accounting.randomized_response(epsilon=1.0, classes=2, relation="label")).contradicted
+
+
+def test_dp_sgd_curve_of_the_accountant(rng):
+    steps, rate, sigma = 100, 0.1, 2.0
+
+    def release(runs, present):
+        drawn = rng.binomial(steps, rate, runs) if present else 0.0
+        return drawn + rng.normal(0, sigma * np.sqrt(steps), runs)
+
+    runs = da.RunScores(present=release(1000, True), absent=release(1000, False), relation="add-remove")
+    setting = {"sampling_rate": rate, "steps": steps, "delta": 1e-5, "relation": "add-remove"}
+    assert judge(runs, accounting.dp_sgd(noise_multiplier=2.0, **setting)).outcome is Outcome.CONSISTENT
+    assert judge(runs, accounting.dp_sgd(noise_multiplier=6.0, **setting)).contradicted
+
+
+def test_conditional_evidence_contradicts_only_under_its_assumptions(rng):
+    evidence = noisy_canaries(rng, mu=4.0, assumptions=("the coins were fair",))
+    verdict = judge(evidence, CLAIM)
+    assert verdict.outcome is Outcome.CONTRADICTED_IF
+    assert verdict.assumptions == ("the coins were fair",)
+    assert "if the coins were fair" in str(verdict)
+    assert judge(evidence, CLAIM, accept=["coins were fair"]).contradicted
+    split = da.CanaryScores(
+        scores=evidence.scores, included=evidence.included, relation="substitute", assignment="split"
+    ).thinned()
+    claim = accounting.gaussian(mu=1.0, delta=1e-5, relation="substitute")
+    assert judge(split, claim).outcome is Outcome.CONTRADICTED_IF
+    assert judge(split, claim, accept=["no two rows"]).contradicted
+
+
+def test_too_small_audits_are_uninformative(rng):
+    assert (
+        judge(
+            gaussian_runs(rng, mu=9.0, runs=3), accounting.gaussian(mu=4.0, delta=1e-5, relation="add-remove")
+        ).outcome
+        is Outcome.UNINFORMATIVE
+    )
+    assert judge(noisy_canaries(rng, mu=9.0, canaries=4), CLAIM).outcome is Outcome.UNINFORMATIVE
+    wide = UpperBound(epsilon=1.0, delta=0.01, relation="add-remove")
+    assert judge(noisy_canaries(rng, mu=9.0, canaries=1000), wide).outcome is Outcome.UNINFORMATIVE
+
+
+def test_unlike_things_are_not_judged(rng):
+    with pytest.raises(NotComparable, match="under substitute adjacency, the evidence under add-remove"):
+        judge(gaussian_runs(rng), accounting.gaussian(mu=1.0, delta=1e-5, relation="substitute"))
+    with pytest.raises(NotComparable, match="protects one user"):
+        judge(gaussian_runs(rng), accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove", unit="user"))
+    members = MemberScores(scores=[1, 2], member=[1, 0], propensity=[0.5, 0.5], relation="add-remove")
+    with pytest.raises(da.InputError, match="no test of a claim for MemberScores"):
+        judge(members, CLAIM)
+    with pytest.raises(da.InputError, match="`claim` must be an UpperBound"):
+        judge(gaussian_runs(rng), 1.0)
+
+
+def test_printed_p_value_rounds_up(rng):
+    from dpaudit.estimators.claims import _two_digits
+
+    for p in (0.0123, 0.05, 0.049999, 3.21e-9, 1.0):
+        assert p <= float(_two_digits(p)) <= 1.11 * p
+    assert _two_digits(0.0) == "0"

@@ -1,0 +1,90 @@
+"""Runs that arrive one by one."""
+
+import numpy as np
+import pytest
+
+import dpaudit as da
+from dpaudit import estimators
+from dpaudit.estimators import StreamState
+from dpaudit.estimators.streams import _grid
+
+
+def stream(seed, mu, runs):
+    rng = np.random.default_rng(seed)
+    worlds = rng.random(runs) < 0.5
+    return list(zip(worlds.tolist(), (rng.normal(size=runs) + mu * worlds).tolist(), strict=True))
+
+
+def test_stops_early_and_resumes_to_the_same_bound(tmp_path):
+    runs = stream(1, 2.0, 1500)
+    whole = estimators.epsilon_from_stream(runs, delta=1e-5, relation="add-remove")
+    state = StreamState(delta=1e-5)
+    first = estimators.epsilon_from_stream(iter(runs), delta=1e-5, relation="add-remove", until=0.5, state=state)
+    assert first.epsilon >= 0.5
+    assert 16 < len(state.scores) < 600
+    state.save(tmp_path / "stream.json")
+    resumed = StreamState.load(tmp_path / "stream.json")
+    assert np.array_equal(resumed.log_wealth, state.log_wealth)
+    rest = runs[len(state.scores) :]
+    assert estimators.epsilon_from_stream(rest, delta=1e-5, relation="add-remove", state=resumed) == whole
+    assert [p.name for p in tmp_path.iterdir()] == ["stream.json"]
+    assert whole.p_value(whole.epsilon) <= 0.05 < whole.p_value(whole.epsilon + 0.01)
+
+
+def test_payoff_has_no_positive_mean_under_the_hypothesis():
+    """The bets of every hypothesis, at its least favourable mechanism: mean payoff at most 0, exactly.
+
+    For an event with rates (p1, p0) the mean payoff is p1 - e^eps p0 - delta, at most 0 for every (eps, delta)-DP pair.
+    """
+    state = StreamState(delta=0.1)
+    for world, score in stream(3, 1.5, 200):
+        state.update(world, score)
+    threshold, stake, upward = state.plan
+    grow = np.exp(_grid())
+    assert np.all(stake * (2 * grow + 0.1) < 1), "wealth stays positive"
+    assert stake.max() > 0
+    assert upward.any()
+    p0 = np.linspace(0, 1, 101)[:, None]
+    p1 = np.minimum(1, np.minimum(grow * p0 + 0.1, 1 - (1 - 0.1 - p0) / grow))
+    assert np.all(p1 - grow * p0 - 0.1 <= 1e-12)
+    assert np.all((1 - p0) - grow * (1 - p1) - 0.1 <= 1e-10), "the other direction too"
+    assert np.isfinite(threshold).all()
+
+
+def test_more_runs_are_read_only_as_needed():
+    def endless():
+        yield from stream(5, 3.0, 100_000)
+        raise AssertionError("read to the end")
+
+    bound = estimators.epsilon_from_stream(endless(), delta=0.0, relation="substitute", until=1.0)
+    assert bound.relation is da.Relation.SUBSTITUTE
+    assert bound.guarantee == "certified"
+
+
+def test_no_runs_is_no_evidence():
+    assert estimators.epsilon_from_stream([], delta=0.0, relation="add-remove").epsilon == 0.0
+
+
+@pytest.mark.parametrize(
+    ("runs", "more", "match"),
+    [
+        ([(True, np.nan)], {}, "`score` must be a number"),
+        ([(True, np.inf)], {}, "`score` must be finite"),
+        ([(1, 0.5)], {}, "`world` must be true"),
+        ([0.5], {}, "must be pairs"),
+        ([(True, 1.0)] * 30, {}, "fair, independent coins, got 30 present of 30"),
+        ([], {"delta": -1}, "`delta` must be in"),
+        ([], {"relation": "x"}, "`relation` must be one of"),
+        ([], {"confidence": 2.0}, "`confidence` must be in"),
+        ([], {"state": StreamState(delta=0.1)}, "made for delta 0.1"),
+    ],
+)
+def test_misuse(runs, more, match):
+    with pytest.raises(da.InputError, match=match):
+        estimators.epsilon_from_stream(runs, **({"delta": 0.0, "relation": "add-remove"} | more))
+
+
+def test_broken_state_files_are_refused(tmp_path):
+    (tmp_path / "s.json").write_text("{")
+    with pytest.raises(da.InputError, match="not a saved stream"):
+        StreamState.load(tmp_path / "s.json")

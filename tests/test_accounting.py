@@ -1,0 +1,139 @@
+"""Accountants against closed forms, and their traps."""
+
+import builtins
+import math
+
+import numpy as np
+import pytest
+from scipy import special
+
+import dpaudit as da
+from dpaudit import Relation, accounting
+from dpaudit.mechanisms.noise import SubsampledGaussianRuns
+from dpaudit.tradeoff import Gaussian
+
+SETTING = {"noise_multiplier": 1.0, "sampling_rate": 0.25, "steps": 1, "delta": 1e-5}
+
+
+def test_substitution_is_not_a_doubled_sensitivity():
+    """DESIGN 6: 2.99 at sigma 1, q 0.25 under substitution, where doubling the sensitivity says 7.95."""
+    assert accounting.dp_sgd(**SETTING, relation="substitute").epsilon == pytest.approx(2.99, abs=0.005)
+    doubled = accounting.dp_sgd(**(SETTING | {"noise_multiplier": 0.5}), relation="add-remove")
+    assert doubled.epsilon == pytest.approx(7.95, abs=0.01)
+
+
+def test_relations():
+    add, zero, label, swap = (
+        accounting.dp_sgd(**SETTING, relation=r) for r in ("add-remove", "zero-out", "label", "substitute")
+    )
+    assert add.epsilon == zero.epsilon < swap.epsilon == label.epsilon
+    assert "accounted as substitution" in label.method
+    assert label.relation is Relation.LABEL
+
+
+def test_one_step_against_the_closed_forms_of_theory_6_1():
+    q, s, epsilon = 0.1, 1.0, 0.5
+    add = accounting.dp_sgd(noise_multiplier=s, sampling_rate=q, steps=1, delta=1e-5, relation="add-remove").curve
+    swap = accounting.dp_sgd(noise_multiplier=s, sampling_rate=q, steps=1, delta=1e-5, relation="substitute").curve
+    assert add.delta(epsilon) == pytest.approx(0.00203, abs=1e-5)
+    assert swap.delta(epsilon) == pytest.approx(0.00334, abs=1e-5)
+    exact = SubsampledGaussianRuns(s, q)
+    for e in np.linspace(0, 1.5, 16):
+        assert exact.delta(e) <= add.delta(e) <= exact.delta(e) + 2e-6
+
+
+def test_curve_is_pessimistic_and_oriented_with_the_absent_world_as_null():
+    q, s = 0.3, 1.0
+    t = np.linspace(-8, 9, 2001)  # thresholds on the noisy sum: exact points of the curve
+    x = special.ndtr(-t / s)
+    exact = (1 - q) * x + q * special.ndtr(-(t - 1) / s)
+    ours = accounting.dp_sgd(noise_multiplier=s, sampling_rate=q, steps=1, delta=1e-5, relation="add-remove").curve
+    assert np.all(ours.fbar(x) >= exact - 1e-12)
+    assert np.max(ours.fbar(x) - exact) < 1e-4
+    assert np.max(np.abs(ours.inverse().fbar(x) - exact)) > 0.01, "the two directions differ"
+
+
+def test_full_batches_are_gaussian_and_need_no_accountant():
+    claim = accounting.dp_sgd(noise_multiplier=4.0, sampling_rate=1.0, steps=16, delta=1e-5, relation="add-remove")
+    assert claim.mu == 1.0
+    assert claim.epsilon == pytest.approx(da.gdp_epsilon(mu=1.0, delta=1e-5))
+    family = accounting.dp_sgd_family(sampling_rate=1.0, steps=16, relation="substitute")
+    assert family.curve(0.25) == Gaussian(2.0)
+
+
+def test_family_brackets_the_truth():
+    """The hypothesis is pessimistic, the conversion optimistic; both are close."""
+    family = accounting.dp_sgd_family(sampling_rate=0.1, steps=50, relation="add-remove")
+    claim = accounting.dp_sgd(noise_multiplier=1.5, sampling_rate=0.1, steps=50, delta=1e-5, relation="add-remove")
+    low, high = family.epsilon(1 / 1.5, 1e-5), family.curve(1 / 1.5).epsilon(1e-5)
+    assert low <= claim.epsilon <= high + 1e-6
+    assert high - low < 0.02 * high
+    assert family.epsilon(0.0, 1e-5) == 0.0
+    assert family.curve(0.0) == Gaussian(0.0)
+    thetas = (0.3, 0.5, 0.8)
+    assert np.all(np.diff([family.curve(t).fbar(0.1) for t in thetas]) > 0), "nested hypotheses"
+
+
+def test_group_privacy():
+    one = accounting.dp_sgd(noise_multiplier=1.0, sampling_rate=0.01, steps=200, delta=1e-5, relation="add-remove")
+    two = accounting.group_privacy(one)
+    assert two.relation is Relation.SUBSTITUTE
+    assert two.epsilon == 2 * one.epsilon
+    assert two.delta == pytest.approx(1e-5 * (1 + math.exp(one.epsilon)))
+    target = accounting.group_privacy(one, delta=1e-5)
+    direct = accounting.dp_sgd(noise_multiplier=1.0, sampling_rate=0.01, steps=200, delta=1e-5, relation="substitute")
+    assert direct.epsilon < two.curve.epsilon(1e-5) <= target.epsilon + 1e-9
+    assert accounting.group_privacy(accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")).mu == 2.0
+    three = accounting.group_privacy(accounting.laplace(epsilon=0.5, relation="add-remove"), size=3)
+    assert (three.epsilon, three.relation, three.unit) == (1.5, Relation.ADD_REMOVE, "group of 3 records")
+    pair = accounting.group_privacy(da.UpperBound(epsilon=1.0, delta=0.0, relation="add-remove"))
+    assert pair.curve.epsilon(0.0) == 2.0
+    with pytest.raises(da.InputError, match="`size` must be at least 2"):
+        accounting.group_privacy(one, size=1)
+
+
+def test_closed_forms():
+    assert accounting.laplace(epsilon=1.0, relation="substitute").epsilon == 1.0
+    assert accounting.laplace(epsilon=1.0, relation="substitute", delta=0.1).epsilon < 1.0
+    claim = accounting.randomized_response(epsilon=2.0, classes=10, relation="label")
+    assert (claim.epsilon, claim.delta) == (2.0, 0.0)
+    assert accounting.gaussian(mu=1.0, delta=0.0, relation="add-remove").epsilon == math.inf
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "zero-out"])
+def test_relations_that_cannot_be_stated_are_refused(relation):
+    with pytest.raises(da.InputError, match="stated under label or substitute"):
+        accounting.randomized_response(epsilon=1.0, relation=relation)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"noise_multiplier": 0.0}, "`noise_multiplier` must be positive"),
+        ({"noise_multiplier": -1.0}, "`noise_multiplier` must be positive"),
+        ({"sampling_rate": 1.5}, "`sampling_rate` must be"),
+        ({"sampling_rate": 0.0}, "`sampling_rate` must be"),
+        ({"steps": 0}, "`steps` must be at least 1"),
+        ({"steps": 2.5}, "`steps` must be a whole number"),
+        ({"delta": 1.5}, "`delta` must be in"),
+        ({"relation": "swap"}, "`relation` must be one of"),
+    ],
+)
+def test_misuse(changes, match):
+    with pytest.raises(da.InputError, match=match):
+        accounting.dp_sgd(**(SETTING | {"relation": "add-remove"} | changes))
+
+
+def test_without_dp_accounting_the_error_names_the_extra(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest):
+        if name.startswith("dp_accounting"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(da.InputError, match="needs the package dp-accounting") as refused:
+        accounting.dp_sgd(**(SETTING | {"relation": "add-remove", "noise_multiplier": 1.2345}))
+    assert "dpaudit[accounting]" in refused.value.hint
+    assert accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove").epsilon > 0

@@ -1,0 +1,227 @@
+"""The command line as a person meets it: real processes for the entry point, in-process calls for the many refusals."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpaudit import cli, estimators
+from tests.conftest import gaussian_runs
+
+
+def run(*arguments, capsys):
+    """The entry point with these arguments: exit code, standard output, standard error."""
+    old, sys.argv = sys.argv, ["dpaudit", *map(str, arguments)]
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as stop:
+        code = stop.code or 0
+    finally:
+        sys.argv = old
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+@pytest.fixture
+def scores(tmp_path, rng):
+    included = rng.random(600) < 0.5
+    values = rng.normal(size=600) + 2.0 * included
+    np.save(tmp_path / "with.npy", values[included])
+    np.save(tmp_path / "without.npy", values[~included])
+    table = pa.table({"score": values, "member": included, "user": np.arange(600) // 1, "name": ["x"] * 600})
+    pq.write_table(table, tmp_path / "table.parquet")
+    rows = "\n".join(f"{v},{int(i)},{n}" for n, (v, i) in enumerate(zip(values, included, strict=True)))
+    (tmp_path / "table.csv").write_text(f"score,member,user\n{rows}\n")
+    (tmp_path / "one.csv").write_text("score\n1.0\n2.0\n3.5\n")
+    (tmp_path / "headerless.csv").write_text("1.0\n2.0\n")
+    (tmp_path / "words.csv").write_text("score,member\n1,yes\n2,no\n")
+    (tmp_path / "nan.csv").write_text("score,member\n,1\n2,0\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "broken.parquet").write_bytes((tmp_path / "table.parquet").read_bytes()[:300])
+    (tmp_path / "broken.npy").write_bytes((tmp_path / "with.npy").read_bytes()[:200])
+    np.save(tmp_path / "pickle.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    (tmp_path / "odd.txt").write_text("1 2 3")
+    skewed = "\n".join(f"{i},{int(i < 90)}" for i in range(100))
+    (tmp_path / "skewed.csv").write_text(f"score,member\n{skewed}\n")
+    return tmp_path
+
+
+def test_two_files_of_runs(scores, capsys):
+    code, out, err = run("estimate", scores / "with.npy", scores / "without.npy", "--how", "runs", capsys=capsys)
+    assert code == 0
+    assert err == ""
+    assert "epsilon >= " in out
+    assert "add-remove of one record" in out
+    assert "if the trade-off curve is Gaussian" in out
+
+
+@pytest.mark.parametrize("how", ["runs", "coins", "split"])
+@pytest.mark.parametrize("file", ["table.csv", "table.parquet"])
+def test_tables_print_json_that_equals_the_library_call(scores, capsys, how, file):
+    code, out, _ = run("estimate", scores / file, "--how", how, "--delta", 1e-5, "--json", capsys=capsys)
+    assert code == 0
+    first, second = json.loads(out)
+    assert first["epsilon"] > 0
+    assert first["relation"] == ("substitute" if how == "split" else "add-remove")
+    assert first["guarantee"] == ("conditional" if how == "split" else "certified")
+    assert second["guarantee"] == "conditional"
+    if how == "split":
+        assert "of 600 rows kept" in first["size"]
+
+
+def test_groups_and_saved_evidence(scores, capsys, rng):
+    code, out, _ = run(
+        "estimate", scores / "table.csv", "--how", "coins", "--group", "user", "--unit", "user", capsys=capsys
+    )
+    assert code == 0
+    assert "of one user" in out
+    evidence = gaussian_runs(rng, relation="substitute")
+    path = evidence.save(scores / "evidence.parquet")
+    code, out, _ = run("estimate", path, "--json", "--delta", "0.001", capsys=capsys)
+    assert code == 0, "a saved evidence file knows how it was made"
+    assert json.loads(out)[0]["epsilon"] == estimators.epsilon_from_runs(evidence, delta=0.001).epsilon
+
+
+def test_without_how_every_choice_is_explained(scores, capsys):
+    code, out, err = run("estimate", scores / "table.csv", capsys=capsys)
+    assert (code, out) == (2, "")
+    for word, meaning in cli.HOW.items():
+        assert f"--how {word}" in err
+        assert meaning in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["table.csv", "--how", "given"], "`--how given` needs a propensity"),
+        (
+            ["table.csv", "--how", "coins", "--score", "loss"],
+            "no column 'loss' in 'table.csv'; it has score, member, user.",
+        ),
+        (["table.csv", "--how", "coins", "--group", "nobody"], "no column 'nobody'"),
+        (["table.csv", "--how", "coins", "--confidence", "1.5"], "`confidence` must be in (0, 1), got 1.5."),
+        (["table.csv", "--how", "coins", "--delta", "-1"], "`delta` must be in [0, 1], got -1.0."),
+        (["table.csv", "--how", "coins", "--reduce", "median"], "`reduce` must be one of 'mean', 'max', 'sum'"),
+        (["table.csv", "--how", "split", "--relation", "add-remove"], "a fixed-size split certifies substitute"),
+        (["table.csv", "one.csv", "--how", "coins"], "`--how coins` reads one table, got 2."),
+        (["one.csv", "one.csv", "one.csv", "--how", "runs"], "`--how runs` reads one or two files, got 3."),
+        (["one.csv", "--how", "coins"], "no column 'member' in 'one.csv'"),
+        (["with.npy", "--how", "coins"], "'with.npy' is a plain array"),
+        (["headerless.csv", "one.csv", "--how", "runs"], "'headerless.csv' has no header line."),
+        (["words.csv", "--how", "coins"], "column 'member' must be true / false or 1 / 0, got 'yes'."),
+        (["nan.csv", "--how", "coins"], "`scores` must be finite, got nan at row 0 (1 such rows)."),
+        (["skewed.csv", "--how", "coins"], "`included` must be fair, independent coins, got 90 of 100 included."),
+        (["empty.csv", "--how", "coins"], "'empty.csv' could not be read"),
+        (["empty.npy", "one.csv", "--how", "runs"], "'empty.npy' could not be read"),
+        (["broken.parquet", "--how", "coins"], "'broken.parquet' could not be read"),
+        (["broken.npy", "with.npy", "--how", "runs"], "'broken.npy' could not be read"),
+        (["pickle.npy", "with.npy", "--how", "runs"], "'pickle.npy' could not be read"),
+        (["odd.txt", "--how", "coins"], "'odd.txt' must be a .csv, .parquet or .npy file."),
+        (["none.csv", "--how", "coins"], "no file "),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(scores, capsys, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(scores)
+    code, out, err = run("estimate", *arguments, capsys=capsys)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["estimate"], ["nonsense"], ["estimate", "x", "--how", "dice"], ["account", "gaussian"]]
+)
+def test_misuse_of_the_command_itself_is_exit_code_2(capsys, arguments):
+    code, out, err = run(*arguments, capsys=capsys)
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+
+
+def test_account(capsys):
+    code, out, _ = run("account", "gaussian", "--mu", 1, "--relation", "add-remove", capsys=capsys)
+    assert (code, out.strip()) == (
+        0,
+        "mu <= 1.00, epsilon <= 4.38 at delta 1e-05   Gaussian mechanism, add-remove of one record",
+    )
+    dp_sgd = ["dp-sgd", "--noise-multiplier", 1, "--sampling-rate", 0.25, "--steps", 1, "--relation", "substitute"]
+    code, out, _ = run("account", *dp_sgd, "--json", capsys=capsys)
+    assert json.loads(out)["epsilon"] == pytest.approx(2.99, abs=0.005)
+    code, out, _ = run("account", "laplace", "--epsilon", 2, "--relation", "substitute", capsys=capsys)
+    assert "epsilon <= 2.00 at delta 0" in out
+    code, _, err = run("account", "randomized-response", "--epsilon", 1, "--relation", "add-remove", capsys=capsys)
+    assert code == 2
+    assert "stated under label or substitute" in err
+
+
+OWN = """
+from dpaudit import RunScores, estimators
+
+def careful(evidence: RunScores):
+    return estimators.epsilon_from_runs(evidence, delta=0.0)
+
+def greedy(evidence: RunScores) -> float:
+    return estimators.epsilon_from_runs(evidence, delta=0.0).epsilon + 0.5
+
+def word(evidence: RunScores):
+    return "two"
+
+def unknown(evidence):
+    return 0.0
+"""
+
+
+def test_calibrate_takes_a_users_own_estimator(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text(OWN)
+    common = ["--trials", 60, "--json", "--workers", 1]
+    code, out, err = run("calibrate", "--estimator", f"{tmp_path}/mine.py:careful", *common, capsys=capsys)
+    assert code == 0, err
+    rows = json.loads(out)["rows"]
+    assert all(row["over_claims"] <= row["allowed"] for row in rows)
+    code, out, _ = run("calibrate", "--estimator", f"{tmp_path}/mine.py:greedy", *common, capsys=capsys)
+    assert any(row["over_claims"] > row["allowed"] for row in json.loads(out)["rows"])
+    for reference, sentence in (
+        ("mine.py", "must be 'file.py:function'"),
+        ("none.py:f", "no file"),
+        (f"{tmp_path}/mine.py:absent", "has no function 'absent'"),
+        (f"{tmp_path}/mine.py:word", "must return a LowerBound or a number"),
+        (f"{tmp_path}/mine.py:unknown", "must say what the estimator takes"),
+    ):
+        code, _, err = run("calibrate", "--estimator", reference, *common, capsys=capsys)
+        assert code == 2, err
+        assert sentence in err
+
+
+def test_calibrate_writes_files(tmp_path, capsys):
+    table, page = tmp_path / "table.json", tmp_path / "table.md"
+    chosen = ["--only", "perfect privacy, 5 runs", "--trials", 20, "--workers", 1]
+    code, _, err = run("calibrate", *chosen, "--output", table, "--markdown", page, capsys=capsys)
+    assert code == 0
+    assert "1 of 1 cells as they should be" in err
+    written = json.loads(table.read_text())
+    assert written["command"] == "dpaudit calibrate --only 'perfect privacy, 5 runs' --trials 20 --workers 1"
+    assert "| mu_from_runs |" in page.read_text()
+    code, _, err = run("calibrate", "--only", "no such cell", capsys=capsys)
+    assert code == 2
+    code, _, err = run("calibrate", *chosen, "--output", tmp_path / "no" / "x.json", capsys=capsys)
+    assert code == 2
+
+
+def test_an_unexpected_error_is_never_a_verdict(monkeypatch, capsys):
+    monkeypatch.setattr(cli.accounting, "gaussian", lambda **_: 1 / 0)
+    code, _, err = run("account", "gaussian", "--mu", 1, "--relation", "label", capsys=capsys)
+    assert code == 3
+    assert "unexpected ZeroDivisionError" in err
+
+
+def test_the_installed_command_runs():
+    found = subprocess.run(
+        [sys.executable, "-m", "dpaudit.cli", "--version"], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "0.1.0"
