@@ -34,9 +34,18 @@ def table(owner, names) -> list[str]:
 
 def commands(command, path) -> list[str]:
     if getattr(command, "commands", None):
-        return [line for name in sorted(command.commands) for line in commands(command.commands[name], f"{path} {name}")]
+        return [
+            line for name in sorted(command.commands) for line in commands(command.commands[name], f"{path} {name}")
+        ]
     options = [p for p in command.params if p.name != "help"]
-    lines = [f"### `{path}`", "", *(command.help or "").splitlines(), "", "| option | meaning | default |", "|---|---|---|"]
+    lines = [
+        f"### `{path}`",
+        "",
+        *(command.help or "").splitlines(),
+        "",
+        "| option | meaning | default |",
+        "|---|---|---|",
+    ]
     for option in options:
         flag = option.opts[-1] if option.opts[-1].startswith("-") else f"{option.name.upper()}..."
         silent = option.default is None or option.default is False

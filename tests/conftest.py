@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from hypothesis import settings
 
 from dpaudit import CanaryScores, RunScores

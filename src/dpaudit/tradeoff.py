@@ -248,11 +248,14 @@ class RandomizedResponse(_Symmetric):
 
     def fbar(self, x: Any) -> Any:
         q, p = self._rates
-        return np.interp(x, *_increasing((0.0, q, 1.0 - p, 1.0), (0.0, p, 1.0 - q, 1.0)))
+        return np.minimum(x * (p / q), np.minimum(x - q + p, 1.0 - (1.0 - x) * (q / p)))
 
     def g(self, r: Any) -> Any:
         q, p = self._rates
-        return np.interp(r, *_increasing((0.0, p, 1.0 - q, 1.0), (0.0, q, 1.0 - p, 1.0)))
+        lines = r * (q / p), r - p + q, 1.0 - (1.0 - r) * (p / q)
+        if isinstance(r, float):
+            return max(0.0, *lines)
+        return np.maximum(0.0, np.maximum(lines[0], np.maximum(lines[1], lines[2])))
 
     def epsilon(self, delta: float) -> float:
         q, p = self._rates
@@ -261,12 +264,6 @@ class RandomizedResponse(_Symmetric):
     def delta(self, epsilon: float) -> float:
         q, p = self._rates
         return max(0.0, p - math.exp(epsilon) * q)
-
-
-def _increasing(x: tuple[float, ...], y: tuple[float, ...]) -> tuple[list[float], list[float]]:
-    """Interpolation nodes without repeated abscissae (binary randomised response has p = 1 - q)."""
-    keep = [i for i in range(len(x)) if i == 0 or x[i] > x[i - 1]]
-    return [x[i] for i in keep], [y[i] for i in keep]
 
 
 @dataclass(frozen=True)
