@@ -31,7 +31,7 @@ def seconds(call, repeats: int = 3) -> float:
     """The best of a few, with the caches of inversions emptied before each."""
     best = math.inf
     for _ in range(repeats):
-        for cached in (canaries._invert_recursion, canaries._path_ceiling, canaries._wealth_ceiling, runs._perfect):
+        for cached in (canaries.invert_recursion, canaries._path_ceiling, canaries._wealth_ceiling, runs._perfect):
             cached.cache_clear()
         start = time.perf_counter()
         call()
@@ -70,10 +70,10 @@ def stopping_rules() -> None:
         guesses = 1000 if "1,000" in name else 100_000
         case = (family, 100_000, guesses, 6 * guesses // 10, 0.05, 0.0)
         fast, slow = (
-            seconds(lambda c=case: canaries._invert_recursion(*c)),
-            seconds(lambda c=case: canaries._invert_recursion(*c, False), 1),
+            seconds(lambda c=case: canaries.invert_recursion(*c)),
+            seconds(lambda c=case: canaries.invert_recursion(*c, False), 1),
         )
-        assert canaries._invert_recursion(*case) == canaries._invert_recursion(*case, False)
+        assert canaries.invert_recursion(*case) == canaries.invert_recursion(*case, False)
         show(name, fast, f"{slow / fast:8.0f} times faster than the full recursion ({1e3 * slow:.0f} ms)")
 
 

@@ -53,6 +53,24 @@ def test_curve_is_pessimistic_and_oriented_with_the_absent_world_as_null():
     assert np.max(np.abs(ours.inverse().fbar(x) - exact)) > 0.01, "the two directions differ"
 
 
+def test_curves_of_many_steps_give_back_their_epsilon():
+    for relation in ("add-remove", "substitute"):
+        for setting in ({"steps": 100, "noise_multiplier": 1.0}, {"steps": 30, "noise_multiplier": 0.6}):
+            claim = accounting.dp_sgd(**setting, sampling_rate=0.1, delta=1e-5, relation=relation)
+            assert claim.epsilon - 1e-6 <= claim.at(1e-5).epsilon <= claim.epsilon * 1.01
+
+
+def test_weak_noise_is_accounted_for():
+    claim = accounting.dp_sgd(noise_multiplier=0.3, sampling_rate=0.5, steps=1000, delta=1e-5, relation="add-remove")
+    assert claim.epsilon > 1000
+    assert claim.curve.fbar(0.01) > 0.99
+
+
+def test_family_is_pessimistic_at_tiny_parameters():
+    family = accounting.dp_sgd_family(sampling_rate=0.1, steps=1000, relation="add-remove")
+    assert family.curve(0.0005).fbar(0.3) >= family.curve(0.001).fbar(0.3) > 0.3
+
+
 def test_full_batches_are_gaussian_and_need_no_accountant():
     claim = accounting.dp_sgd(noise_multiplier=4.0, sampling_rate=1.0, steps=16, delta=1e-5, relation="add-remove")
     assert claim.mu == 1.0
@@ -110,6 +128,7 @@ def test_relations_that_cannot_be_stated_are_refused(relation):
     ("changes", "match"),
     [
         ({"noise_multiplier": 0.0}, "`noise_multiplier` must be positive"),
+        ({"noise_multiplier": math.inf}, "`noise_multiplier` must be finite"),
         ({"noise_multiplier": -1.0}, "`noise_multiplier` must be positive"),
         ({"sampling_rate": 1.5}, "`sampling_rate` must be"),
         ({"sampling_rate": 0.0}, "`sampling_rate` must be"),

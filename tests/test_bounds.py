@@ -52,7 +52,8 @@ def test_text_of_a_bound():
         (lower(epsilon=0.5, ceiling=0.9), upper(), (), Outcome.UNINFORMATIVE),
         (lower(guarantee="estimate"), upper(), (), Outcome.UNINFORMATIVE),
         (lower(guarantee="conditional", assumptions=("tau = 0",)), upper(), (), Outcome.CONTRADICTED_IF),
-        (lower(guarantee="conditional", assumptions=("tau = 0",)), upper(), ["tau = 0"], Outcome.CONTRADICTED),
+        (lower(guarantee="conditional", assumptions=("tau = 0",)), upper(), ["Tau = 0."], Outcome.CONTRADICTED),
+        (lower(guarantee="conditional", assumptions=("tau = 0",)), upper(), ["tau"], Outcome.CONTRADICTED_IF),
         (lower(guarantee="conditional", assumptions=("a", "b")), upper(), ["a"], Outcome.CONTRADICTED_IF),
         (lower(guarantee="conditional", assumptions=("a",)), upper(), [""], Outcome.CONTRADICTED_IF),
     ],
@@ -107,7 +108,7 @@ def test_bounds_survive_json():
     bound = lower(assumptions=("x",), guarantee="conditional", mu=1.25, ceiling=3.0, notes=("n",))
     back = LowerBound.from_dict(json.loads(json.dumps(bound.to_dict())))
     assert back == bound
-    with pytest.raises(da.InputError, match="cannot be re-tested"):
+    with pytest.raises(da.InputError, match="carries no test"):
         back.p_value(1.0)
     with pytest.raises(da.InputError, match="unknown field 'x'"):
         LowerBound.from_dict({"x": 1})

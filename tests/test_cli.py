@@ -47,6 +47,10 @@ def scores(tmp_path, rng):
     (tmp_path / "broken.npy").write_bytes((tmp_path / "with.npy").read_bytes()[:200])
     np.save(tmp_path / "pickle.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "odd.txt").write_text("1 2 3")
+    (tmp_path / "twice.csv").write_text("score,score,member\n1,2,1\n2,1,0\n")
+    np.savez(tmp_path / "archive.npz", a=values)
+    (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
+    gaussian_runs(rng).save(tmp_path / "evidence.parquet")
     skewed = "\n".join(f"{i},{int(i < 90)}" for i in range(100))
     (tmp_path / "skewed.csv").write_text(f"score,member\n{skewed}\n")
     return tmp_path
@@ -69,8 +73,13 @@ def test_tables_print_json_that_equals_the_library_call(scores, capsys, how, fil
     first, second = json.loads(out)
     assert first["epsilon"] > 0
     assert first["relation"] == ("substitute" if how == "split" else "add-remove")
-    assert first["guarantee"] == ("conditional" if how == "split" else "certified")
-    assert second["guarantee"] == "conditional"
+    assert first["guarantee"] == second["guarantee"] == "conditional"
+    said = "no two rows" if how == "split" else "--relation was not given"
+    assert said in first["assumptions"][0]
+    code, out, _ = run(
+        "estimate", scores / file, "--how", how, "--relation", first["relation"], "--json", capsys=capsys
+    )
+    assert json.loads(out)[0]["guarantee"] == ("conditional" if how == "split" else "certified")
     if how == "split":
         assert "of 600 rows kept" in first["size"]
 
@@ -124,6 +133,10 @@ def test_without_how_every_choice_is_explained(scores, capsys):
         (["pickle.npy", "with.npy", "--how", "runs"], "'pickle.npy' could not be read"),
         (["odd.txt", "--how", "coins"], "'odd.txt' must be a .csv, .parquet or .npy file."),
         (["none.csv", "--how", "coins"], "no file "),
+        (["with.npy", "without.npy", "--how", "runs", "--group", "user"], "`--group` has no effect here"),
+        (["evidence.parquet", "--relation", "substitute"], "`--relation` has no effect here"),
+        (["twice.csv", "--how", "coins"], "two columns have one name"),
+        (["archive.npy", "one.csv", "--how", "runs"], "an archive of arrays"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(scores, capsys, monkeypatch, arguments, sentence):
@@ -153,6 +166,8 @@ def test_account(capsys):
     dp_sgd = ["dp-sgd", "--noise-multiplier", 1, "--sampling-rate", 0.25, "--steps", 1, "--relation", "substitute"]
     code, out, _ = run("account", *dp_sgd, "--json", capsys=capsys)
     assert json.loads(out)["epsilon"] == pytest.approx(2.99, abs=0.005)
+    code, out, _ = run("account", "gaussian", "--mu", 1, "--relation", "label", "--delta", 0, "--json", capsys=capsys)
+    assert json.loads(out)["epsilon"] == "infinity"
     code, out, _ = run("account", "laplace", "--epsilon", 2, "--relation", "substitute", capsys=capsys)
     assert "epsilon <= 2.00 at delta 0" in out
     code, _, err = run("account", "randomized-response", "--epsilon", 1, "--relation", "add-remove", capsys=capsys)
@@ -163,7 +178,11 @@ def test_account(capsys):
 OWN = """
 from dpaudit import RunScores, estimators
 
+def twice(value):
+    return 2 * value
+
 def careful(evidence: RunScores):
+    twice(1)
     return estimators.epsilon_from_runs(evidence, delta=0.0)
 
 def greedy(evidence: RunScores) -> float:
@@ -180,6 +199,9 @@ def unknown(evidence):
 def test_calibrate_takes_a_users_own_estimator(tmp_path, capsys):
     (tmp_path / "mine.py").write_text(OWN)
     common = ["--trials", 60, "--json", "--workers", 1]
+    (tmp_path / "broken.py").write_text("def f(:")
+    two = run("calibrate", "--estimator", f"{tmp_path}/mine.py:careful", *common[:3], "--workers", 2, capsys=capsys)
+    assert two[0] == 0, two[2]
     code, out, err = run("calibrate", "--estimator", f"{tmp_path}/mine.py:careful", *common, capsys=capsys)
     assert code == 0, err
     rows = json.loads(out)["rows"]
@@ -189,6 +211,7 @@ def test_calibrate_takes_a_users_own_estimator(tmp_path, capsys):
     for reference, sentence in (
         ("mine.py", "must be 'file.py:function'"),
         ("none.py:f", "no file"),
+        (f"{tmp_path}/broken.py:f", "could not be loaded (SyntaxError"),
         (f"{tmp_path}/mine.py:absent", "has no function 'absent'"),
         (f"{tmp_path}/mine.py:word", "must return a LowerBound or a number"),
         (f"{tmp_path}/mine.py:unknown", "must say what the estimator takes"),

@@ -20,7 +20,7 @@ EXAMPLES = [
     RunScores(present=[1.5, -0.25], absent=[0.1], relation="substitute", ids=["a", "b", "c"], seed=4),
     RunScores(present=[1, 2, 3], absent=[4, 5], group=[0, 0, 1, 2, 2], relation="add-remove", reduce="max"),
     CanaryScores(scores=[0.1, 0.2], included=[True, False], relation="label", shift=0.01, sides="sign", unit="user"),
-    CanaryScores(scores=[1, 2, 3], included=[1, 1, 0], group=["u", "u", "v"], relation="add-remove"),
+    CanaryScores(scores=[1, 2, 3], included=[1, 1, 0], group=["u", "u", "v"], relation="add-remove", unit="user"),
     CanaryScores(scores=[1, 2], included=[1, 0], relation="substitute", assignment="split", assumptions=("it rains",)),
     MemberScores(scores=[1, 2], member=[1, 0], propensity=[0.5, 0.6], relation="substitute"),
     MemberScores(scores=[1, 2], member=[1, 0], propensity=[[0.4, 0.5], [0.1, 0.2]], relation="add-remove"),
@@ -147,7 +147,9 @@ REFUSED = [
     (canary, {"included": ["yes", "no", "yes", "no"]}, "must be true / false"),
     (canary, {"included": [0, 1, 2, 1]}, "must be true / false"),
     (canary, {"scores": np.zeros(60), "included": np.arange(60) < 55}, "fair, independent coins, got 55 of 60"),
-    (canary, {"group": [1, 1, 2, 2]}, "all rows of a group must share `included`"),
+    (canary, {"group": [1, 1, 2, 2], "unit": "user"}, "all rows of a group must share `included`"),
+    (canary, {"group": [1, 2, 1, 2]}, "`unit` must say what a group is"),
+    (canary, {"scores": np.ma.masked_array([1, 2, 3, 4], [1, 0, 0, 0])}, "must have no gaps"),
     (canary, {"group": [1.5, 1, 2, 2]}, "`group` must be whole numbers or text"),
     (canary, {"shift": 1.5}, "`shift` must be in"),
     (canary, {"sides": "left"}, "`sides` must be one of"),
@@ -226,14 +228,18 @@ def test_members_of_a_random_hold_out_become_canaries():
 
 @pytest.mark.parametrize(("how", "expected"), [("mean", [2.0, 5.0]), ("max", [3.0, 5.0]), ("sum", [4.0, 5.0])])
 def test_groups_become_one_score_and_one_coin(how, expected):
-    evidence = canary(scores=[3, 5, 1], included=[1, 0, 1], group=["a", "b", "a"], reduce=how).reduced()
+    evidence = canary(scores=[3, 5, 1], included=[1, 0, 1], group=["a", "b", "a"], reduce=how, unit="user").reduced()
     assert evidence.scores.tolist() == expected
     assert evidence.included.tolist() == [True, False]
     runs = two_runs(group=["x", "x", "y", "z"], reduce=how).reduced()
     assert (runs.present.size, runs.absent.size) == (1, 2)
-    pairs = PairedScores(included=[1, 1, 0], baseline=[1, 2, 3], attack=[3, 1, 5], group=[1, 1, 2], reduce=how)
+    pairs = PairedScores(
+        included=[1, 1, 0], baseline=[1, 2, 3], attack=[3, 1, 5], group=[1, 1, 2], reduce=how, unit="user"
+    )
     assert pairs.reduced().attack.tolist() == expected
-    members = given_members(scores=[3, 5, 1], member=[1, 0, 1], propensity=[0.3, 0.6, 0.3], group=["a", "b", "a"])
+    members = given_members(
+        scores=[3, 5, 1], member=[1, 0, 1], propensity=[0.3, 0.6, 0.3], group=["a", "b", "a"], unit="user"
+    )
     assert members.reduced().propensity.tolist() == [0.3, 0.6]
 
 

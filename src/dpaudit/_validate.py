@@ -22,9 +22,11 @@ class InputError(ValueError):
         return type(self), (self.sentence, self.hint)
 
 
-def number(name: str, value: Any, *, low: float = -math.inf, high: float = math.inf) -> float:
-    """A finite float in [low, high]."""
+def number(name: str, value: Any, *, low: float = -math.inf, high: float = math.inf, infinite: bool = False) -> float:
+    """A float in [low, high], finite unless `infinite` says otherwise."""
     found = _as_float(name, value)
+    if not infinite and math.isinf(found):
+        raise InputError(f"`{name}` must be finite, got {value!r}.")
     if not (low <= found <= high):
         raise InputError(f"`{name}` must be {_range(low, high)}, got {value!r}.")
     return found
@@ -58,6 +60,13 @@ def count(name: str, value: Any, *, low: int = 0, high: int | None = None, high_
     return found
 
 
+def items(name: str, values: Any) -> list[Any]:
+    """The entries of a list, tuple or array; a lone value or a text is refused."""
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        raise InputError(f"`{name}` must be a list, got {values!r}.")
+    return list(values)
+
+
 def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     """One of a few words."""
     words = [str(word) for word in allowed]
@@ -72,6 +81,8 @@ def vector(name: str, values: Any) -> NDArray[Any]:
         import pyarrow as pa
 
         values = pa.chunked_array(values).to_numpy(zero_copy_only=False)
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InputError(f"`{name}` must have no gaps, got a masked array.", "give these rows a value.")
     try:
         array = np.asarray(values)
     except ValueError:  # ragged lists
@@ -107,6 +118,8 @@ def floats(name: str, values: Any) -> NDArray[np.float64]:
 def booleans(name: str, values: Any) -> NDArray[np.bool_]:
     """A read-only vector of true / false; 0 and 1 are taken, anything else is refused."""
     array = vector(name, values)
+    if array.dtype.kind == "O" and all(isinstance(value, bool | np.bool_) for value in array.tolist()):
+        array = array.astype(np.bool_)
     if array.dtype.kind != "b":
         known = array.dtype.kind in "iuf" and bool(np.isin(array, (0, 1)).all())
         if not known:

@@ -35,6 +35,8 @@ UP = 1.0 + 1e-9
 CURVE_POINTS = 4001
 FFT_SLACK = 1e-12
 """Added to every delta of a numeric curve: convolutions by FFT are right to about this much, absolutely."""
+LARGEST_LOSS = 200.0
+"""Privacy losses beyond this are counted as infinite, which is pessimistic."""
 FINE, COARSE = 1e-4, 1e-3
 """Cell widths of privacy losses: for one claim, and for the many hypotheses of a family (pessimistic by 1e-4 or so)."""
 TINY = 5e-324
@@ -137,10 +139,12 @@ def dp_sgd_family(*, sampling_rate: float, steps: int, relation: Relation | str)
     if rate == 1.0:
         scale = _sensitivity(asked) * math.sqrt(count)
         convert = _gaussian_conversion(scale)
-        return Family(name, parameter, lambda theta: Gaussian(scale * theta), convert, cap=20.0, tolerance=1e-6)
+        return Family(name, parameter, lambda theta: Gaussian(scale * theta), convert, cap=20.0, relation=asked)
 
     def curve(theta: float) -> TradeOff:
-        return _dp_sgd_curve(1.0 / theta, rate, count, _replaces(asked), COARSE) if theta > MIN_THETA else Gaussian(0.0)
+        if theta == 0.0:
+            return Gaussian(0.0)
+        return _dp_sgd_curve(1.0 / max(theta, MIN_THETA), rate, count, _replaces(asked), COARSE)
 
     def epsilon(theta: float, delta: float) -> float:
         if theta <= MIN_THETA or delta >= 1.0:
@@ -151,11 +155,11 @@ def dp_sgd_family(*, sampling_rate: float, steps: int, relation: Relation | str)
             _losses(1.0 / theta, rate, count, _replaces(asked), pessimistic=False).get_epsilon_for_delta(delta)
         )
 
-    return Family(name, parameter, curve, epsilon, cap=4.0, tolerance=1e-3)
+    return Family(name, parameter, curve, epsilon, cap=4.0, tolerance=1e-3, relation=asked)
 
 
 MIN_THETA = 1e-3
-"""Below this the noise is a thousand clips, and the curve is taken as perfectly private: bounds there are 0."""
+"""Below this the noise is more than a thousand clips; such hypotheses are tested as this one, which is less private."""
 
 
 def _gaussian_conversion(scale: float) -> Callable[[float, float], float]:
@@ -201,11 +205,16 @@ def _coarsest(sigma: float, rate: float, steps: int, replaces: bool) -> float:
 def _dp_sgd_curve(sigma: float, rate: float, steps: int, replaces: bool, finest: float = FINE) -> PiecewiseLinear:
     """Pessimistic trade-off curve, null = without the record: the remove direction of the pessimistic distribution."""
     losses = _losses(sigma, rate, steps, replaces, pessimistic=True, finest=finest)
-    reach = max(float(losses.get_epsilon_for_delta(10.0 * FFT_SLACK)), 1e-3)
-    epsilons = np.linspace(-reach, reach, CURVE_POINTS)
+    reach = min(max(float(losses.get_epsilon_for_delta(10.0 * FFT_SLACK)), 1e-3), LARGEST_LOSS)
+    epsilons = np.linspace(0.0, reach, CURVE_POINTS // 2)
     # dp-accounting keeps the two directions apart, but offers only their maximum in public
-    deltas = np.asarray(losses._pmf_remove.get_delta_for_epsilon(epsilons))
-    return from_pairs(epsilons, np.clip(deltas + FFT_SLACK, 0.0, 1.0), label="DP-SGD, pessimistic")
+    remove, add = (
+        np.minimum(np.asarray(side.get_delta_for_epsilon(epsilons)) + FFT_SLACK, 1.0)
+        for side in (losses._pmf_remove, losses._pmf_add)
+    )
+    other = -np.expm1(-epsilons) + np.exp(-epsilons) * add  # delta(-e) of one direction from delta(e) of the other
+    pairs = np.concatenate([-epsilons, epsilons]), np.concatenate([other, remove])
+    return from_pairs(*pairs, label="DP-SGD, pessimistic")
 
 
 def _dp_accounting() -> tuple[Any, Any]:
@@ -233,6 +242,8 @@ def group_privacy(upper: UpperBound, size: int = 2, delta: float | None = None) 
     >>> print(two.relation, two.mu)
     substitute 2.0
     """
+    if not isinstance(upper, UpperBound):
+        raise InputError(f"`upper` must be an UpperBound, got {type(upper).__name__}.")
     count = check.count("size", size, low=2)
     pairwise = count == 2 and upper.relation is Relation.ADD_REMOVE
     if delta is None:

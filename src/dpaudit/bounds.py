@@ -120,8 +120,8 @@ class LowerBound:
         """p-value of the hypothesis `parameter` <= theta, as this audit tested it."""
         if self.test is None:
             raise InputError(
-                "this bound was read from a record and cannot be re-tested.",
-                "estimate again from its evidence file.",
+                "this bound carries no test: it was read from a record, or off Clopper-Pearson limits.",
+                "estimate again from its evidence, with test='fisher' for runs.",
             )
         return self.test(theta)
 
@@ -142,8 +142,8 @@ class LowerBound:
         parts = []
         if self.mu is not None:
             parts.append(f"mu {sign} {round_down(self.mu)}")
-        elif self.theta is not None and self.parameter not in ("epsilon", "mu"):
-            parts.append(f"{self.parameter} {sign} {round_down(self.theta)}")
+        elif self.theta is not None and (self.parameter != "epsilon" or self.epsilon is None):
+            parts.append(f"{self.parameter} {sign} {round_down(self.theta)} in its family")
         if self.epsilon is not None:
             parts.append(f"epsilon {sign} {round_down(self.epsilon)} at delta {self.delta:g}")
         level = (
@@ -186,7 +186,7 @@ class UpperBound:
     references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check.number("epsilon", self.epsilon, low=0.0)
+        check.number("epsilon", self.epsilon, low=0.0, infinite=True)
         check.delta(self.delta)
         object.__setattr__(self, "relation", relation(self.relation))
 
@@ -320,7 +320,7 @@ def compare(lower: LowerBound, upper: UpperBound, accept: Iterable[str] = ()) ->
     """Set a lower bound beside a claim. `judge` tests the claim's own curve and has far more power.
 
     Unlike relation, delta or unit raises `NotComparable`. An estimate never decides. A conditional bound contradicts
-    only under its assumptions, unless `accept` lists every one of them (the sentence itself, or a part of it).
+    only under its assumptions, unless `accept` lists every one of them, each as the whole sentence.
     """
     check_comparable(
         found=lower.relation,
@@ -371,8 +371,8 @@ def decide(
     p_value: float | None = None,
 ) -> Verdict:
     """The verdict that follows, in the order of `Outcome`."""
-    accepted = [accept] if isinstance(accept, str) else list(accept)
-    left = tuple(a for a in assumptions if not any(part and part in a for part in accepted))
+    accepted = {_sentence(text) for text in ([accept] if isinstance(accept, str) else accept)}
+    left = tuple(text for text in assumptions if _sentence(text) not in accepted)
     level = _percent(confidence)
     if not decisive:
         outcome, sentence = Outcome.UNINFORMATIVE, f"Uninformative: an estimate never decides ({detail})."
@@ -426,6 +426,10 @@ def on_add_remove(bound: LowerBound) -> LowerBound:
         raise NotComparable(f"a bound on {bound.parameter} does not halve.")
     note = "halved from substitution to add/remove"
     return replace(bound, relation=Relation.ADD_REMOVE, notes=(*bound.notes, note), test=None, **half)
+
+
+def _sentence(text: str) -> str:
+    return text.strip().rstrip(".").casefold()
 
 
 def _percent(confidence: float) -> str:

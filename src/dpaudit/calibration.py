@@ -27,7 +27,7 @@ from dpaudit import _validate as check
 from dpaudit import accounting, tradeoff
 from dpaudit._validate import InputError
 from dpaudit.bounds import LowerBound
-from dpaudit.estimators import canaries, runs, streams, thresholds
+from dpaudit.estimators import canaries, plans, runs, streams, thresholds
 from dpaudit.evidence import CanaryScores, RunScores
 from dpaudit.mechanisms import noise
 
@@ -254,6 +254,7 @@ def _run_cells(confidence: float) -> Iterable[Cell]:
     yield _cell(runs.mu_from_runs, grid, small, 1.0, **level)
     yield _cell(runs.mu_from_runs, grid, tied, 1.0, **level)
     yield _cell(runs.mu_from_runs, grid, noise.GaussianRuns(0.0, 5), 0.0, **level)
+    yield _cell(runs.mu_from_runs, grid, noise.GaussianRuns(0.0, 280, digits=0), 0.0, **level)
     yield _cell(runs.mu_from_runs, grid, response, noise.least_mu(response.curve), **level)
     classic: dict[str, Any] = {"test": "clopper-pearson", "words": "RankGrid(), Clopper-Pearson"}
     yield _cell(runs.mu_from_runs, grid, gaussian, 1.0, **classic, **level)
@@ -296,13 +297,14 @@ def _canary_cells(confidence: float) -> Iterable[Cell]:
             yield _cell(canaries.epsilon_from_canaries, strategy, truth, truth.curve.epsilon(0.0), delta=0.0, **level)
         yield _cell(canaries.epsilon_from_canaries, strategy, some, 1.0, delta=1e-4, **level)
     yield _cell(canaries.epsilon_from_canaries, path, tiny, 0.0, delta=0.0, **level)
+    for strategy in (path, held):
+        few = noise.KaryResponseCanaries(0.0, 9, 1000)
+        yield _cell(canaries.epsilon_from_canaries, strategy, few, 0.0, delta=0.0, **level)
     for strategy in (every, grid):
         yield _cell(canaries.epsilon_from_canaries, strategy, many, 1.0, delta=0.01, **level)
         yield _cell(canaries.epsilon_from_canaries, strategy, shifted, 1.0, delta=0.0, **level)
     gaussian = noise.NoisyCanaries(1.0, 1000)
-    planned = thresholds.Fixed(
-        guesses=canaries.plan_guesses(canaries=1000, claim=gaussian.curve, confidence=confidence)
-    )
+    planned = thresholds.Fixed(guesses=plans.plan_guesses(canaries=1000, claim=gaussian.curve, confidence=confidence))
     for strategy in (grid, planned, every):
         for truth in (gaussian, response, perfect):
             yield _cell(canaries.mu_from_canaries, strategy, truth, noise.least_mu(truth.curve), **level)
@@ -345,30 +347,14 @@ def _broken_cells(confidence: float) -> Iterable[Cell]:
 
 def slow_broken_cells(confidence: float = 0.95) -> list[Cell]:
     """Broken rules that show only at full size."""
-    modes, tilted, free = noise.MULTI_MODE, noise.GaussianRuns(1.0, 5000), thresholds.Uncorrected()
+    level: dict[str, Any] = {"confidence": confidence, "must": "fail", "at_least": 2000}
+    modes, free = noise.MULTI_MODE, thresholds.Uncorrected()
     peeking = partial(_guesses_read_off_the_model, confidence=confidence)
     return [
-        _cell(
-            runs.mu_from_runs,
-            free,
-            noise.GaussianRuns(1.0, 1000),
-            1.0,
-            "fail",
-            at_least=2000,
-            confidence=confidence,
-        ),
-        _cell(
-            runs.epsilon_from_runs,
-            free,
-            tilted,
-            tilted.curve.epsilon(0.1),
-            "fail",
-            at_least=2000,
-            delta=0.1,
-            confidence=confidence,
-        ),
+        _cell(runs.mu_from_runs, free, noise.GaussianRuns(1.0, 1000), 1.0, **level),
+        _cell(runs.epsilon_from_runs, free, noise.LeakyResponseRuns(1.0, 0.0, 1000), 1.0, delta=0.0, **level),
         Cell("one_run_mu", "number of guesses read off the model", modes, modes.mu, peeking, "fail", 2000),
-        _cell(canaries.mu_from_canaries, free, modes, modes.mu, "fail", at_least=2000, confidence=confidence),
+        _cell(canaries.mu_from_canaries, free, modes, modes.mu, **level),
     ]
 
 
@@ -487,12 +473,17 @@ def load_function(reference: str) -> Callable[[Any], Any]:
     file = Path(path)
     if not file.is_file():
         raise InputError(f"no file {path!r} with an estimator.")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    spec = importlib.util.spec_from_file_location(f"_dpaudit_user_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise InputError(f"`estimator` must name a Python file, got {path!r}.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(file.stem, module)
-    spec.loader.exec_module(module)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (ImportError, SyntaxError) as problem:
+        raise InputError(f"{path!r} could not be loaded ({type(problem).__name__}: {problem}).") from None
+    finally:  # unknown by name, the function travels to worker processes by value
+        del sys.modules[spec.name]
     found = getattr(module, name, None)
     if not callable(found):
         raise InputError(f"{path!r} has no function {name!r}.")

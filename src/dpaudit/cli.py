@@ -7,6 +7,7 @@ contradicted, 2 misuse or bad input, 3 a run failed.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shlex
 import sys
@@ -21,6 +22,7 @@ import typer
 from numpy.typing import NDArray
 
 from dpaudit import __version__, accounting, calibration, estimators
+from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import LowerBound, Relation, UpperBound
 from dpaudit.evidence import CanaryScores, Evidence, RunScores, load_evidence
@@ -95,7 +97,7 @@ def estimate(
     member: Annotated[str, typer.Option(help="Column that says who was included (true / false or 1 / 0).")] = "member",
     group: Annotated[str | None, typer.Option(help="Column of units: rows of one person share one coin.")] = None,
     reduce: Annotated[str, typer.Option(help="One score a unit: mean, max or sum.")] = "mean",
-    unit: Annotated[str, typer.Option(help="What one coin stands for.")] = "record",
+    unit: Annotated[str | None, typer.Option(help="What one coin stands for; default the group column.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of ties and of thinning.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -103,33 +105,63 @@ def estimate(
 
     Example: dpaudit estimate with.npy without.npy --how runs --relation add-remove --delta 1e-5
     """
-    evidence = _evidence(files, how, relation, score, member, group, {"reduce": reduce, "unit": unit, "seed": seed})
+    if len(files) == 1 and how is None and _is_evidence(files[0]):
+        _refuse_unused({"--relation": relation, "--group": group, "--unit": unit}, "a saved evidence file has its own")
+        evidence = load_evidence(files[0])
+    else:
+        common = {"reduce": reduce, "unit": unit or group or "record", "seed": seed}
+        evidence = _evidence(files, how, relation, score, member, group, common)
+    converted = delta if delta > 0.0 else None  # at delta 0 a Gaussian bound says nothing about epsilon
     if isinstance(evidence, RunScores):
         found = [
             estimators.epsilon_from_runs(evidence, delta=delta, confidence=confidence),
-            estimators.mu_from_runs(evidence, delta=delta if delta > 0.0 else None, confidence=confidence),
+            estimators.mu_from_runs(evidence, delta=converted, confidence=confidence),
         ]
     elif isinstance(evidence, CanaryScores):
         coins = evidence.thinned() if evidence.assignment == "split" else evidence
         found = [
             estimators.epsilon_from_canaries(coins, delta=delta, confidence=confidence),
-            estimators.mu_from_canaries(coins, delta=delta if delta > 0.0 else None, confidence=confidence),
+            estimators.mu_from_canaries(coins, delta=converted, confidence=confidence),
         ]
     else:
         raise InputError(f"`estimate` has no estimator for {type(evidence).__name__} yet.")
     _print_bounds(found, as_json)
 
 
+def _refuse_unused(options: dict[str, Any], why: str) -> None:
+    """An option that would change nothing is a misunderstanding, not a detail."""
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"`{name}` has no effect here: {why}.")
+
+
 def _print_bounds(bounds: list[LowerBound], as_json: bool) -> None:
     if as_json:
-        print(json.dumps([bound.to_dict() for bound in bounds], indent=1))
+        _print_json([bound.to_dict() for bound in bounds])
         return
     for bound in bounds:
         print(bound)
-    print(
-        f"Each bound is its own {100 * bounds[0].confidence:g}% statement. "
-        "A bound of 0 is no evidence, not a clean bill of health."
-    )
+    level = f"{100 * bounds[0].confidence:g}%"
+    print(f"Each bound is its own {level} statement. A bound of 0 is no evidence, not a clean bill of health.")
+
+
+def _print_json(value: Any) -> None:
+    """JSON that every reader takes: an infinite number is the word "infinity"."""
+    print(json.dumps(_finite(value), indent=1, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return "infinity" if isinstance(value, float) and math.isinf(value) else value
+
+
+UNSTATED = {
+    How.RUNS: "nothing stood in the record's place in the runs without it (--relation was not given)",
+    How.COINS: "nothing stood in the place of a row that was left out (--relation was not given)",
+}
 
 
 def _evidence(
@@ -141,8 +173,6 @@ def _evidence(
     group: str | None,
     common: dict[str, Any],
 ) -> Evidence:
-    if len(files) == 1 and how is None and _is_evidence(files[0]):
-        return load_evidence(files[0])
     if how is None:
         raise InputError(
             "`--how` is needed: how inclusion was decided is never guessed.",
@@ -154,52 +184,42 @@ def _evidence(
             "if the non-members are a random hold-out, that is `--how split`.",
         )
     if len(files) > 2 or (len(files) == 2 and how is not How.RUNS):
-        raise InputError(
-            f"`--how {how}` reads {'one or two files' if how is How.RUNS else 'one table'}, got {len(files)}."
-        )
+        expected = "one or two files" if how is How.RUNS else "one table"
+        raise InputError(f"`--how {how}` reads {expected}, got {len(files)}.")
+    common["relation"] = relation or (Relation.SUBSTITUTE if how is How.SPLIT else Relation.ADD_REMOVE)
+    if relation is None and how in UNSTATED:
+        common["assumptions"] = (UNSTATED[how],)
     if len(files) == 2:
+        _refuse_unused({"--group": group}, "two files of scores have no such column")
         present, absent = (_column(file, _read(file), score, alone=True) for file in files)
-        return RunScores(present=present, absent=absent, relation=relation or Relation.ADD_REMOVE, **common)
+        return RunScores(present=present, absent=absent, **common)
     table = _read(files[0])
     scores, flags = _column(files[0], table, score), _column(files[0], table, member)
+    included = _flags(member, flags)
     groups = None if group is None else _column(files[0], table, group)
     if how is How.RUNS:
-        return _runs_of_table(scores, flags, groups, relation or Relation.ADD_REMOVE, member, common)
-    default = Relation.SUBSTITUTE if how is How.SPLIT else Relation.ADD_REMOVE
-    return CanaryScores(
-        scores=scores,
-        included=_flags(member, flags),
-        group=groups,
-        assignment=str(how),
-        relation=relation or default,
-        **common,
-    )
+        return _runs_of_table(scores, included, groups, common)
+    return CanaryScores(scores=scores, included=included, group=groups, assignment=str(how), **common)
 
 
-def _runs_of_table(
-    scores: Any, flags: Any, groups: Any, relation: Relation, member: str, common: dict[str, Any]
-) -> RunScores:
-    with_record = _flags(member, flags)
-    order = np.argsort(~with_record, kind="stable")  # present first, as RunScores lists groups
+def _runs_of_table(scores: Any, included: NDArray[np.bool_], groups: Any, common: dict[str, Any]) -> RunScores:
+    order = np.argsort(~included, kind="stable")  # present first, as RunScores lists groups
     return RunScores(
-        present=scores[with_record],
-        absent=scores[~with_record],
+        present=scores[included],
+        absent=scores[~included],
         group=None if groups is None else groups[order],
-        relation=relation,
         **common,
     )
 
 
 def _flags(name: str, values: NDArray[Any]) -> NDArray[np.bool_]:
-    from dpaudit import _validate
-
     if values.dtype.kind in "OU":
         words = {"true": True, "false": False, "1": True, "0": False}
         try:
             values = np.array([words[str(value).strip().lower()] for value in values.tolist()])
         except KeyError as found:
             raise InputError(f"column {name!r} must be true / false or 1 / 0, got {found.args[0]!r}.") from None
-    return _validate.booleans(name, values)
+    return check.booleans(name, values)
 
 
 # -------------------------------------------------------------------------------------------------------------- files
@@ -228,11 +248,15 @@ def _read(path: Path) -> Any:
     if kind not in (".csv", ".parquet", ".npy"):
         raise InputError(f"{path.name!r} must be a .csv, .parquet or .npy file.")
     try:
-        if kind == ".csv":
-            return pyarrow.csv.read_csv(path)
-        if kind == ".parquet":
-            return pq.read_table(path)
-        return np.load(path, allow_pickle=False)
+        if kind == ".npy":
+            found = np.load(path, allow_pickle=False)
+            if not isinstance(found, np.ndarray):
+                raise ValueError("an archive of arrays, not one")
+            return found
+        table = pyarrow.csv.read_csv(path) if kind == ".csv" else pq.read_table(path)
+        if len(set(table.column_names)) < len(table.column_names):
+            raise ValueError("two columns have one name")
+        return table
     except (pa.ArrowException, OSError, ValueError, EOFError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise InputError(f"{path.name!r} could not be read ({reason}).") from None
@@ -274,7 +298,10 @@ def _is_number(text: str) -> bool:
 
 
 def _print_upper(bound: UpperBound, as_json: bool) -> None:
-    print(json.dumps(bound.to_dict(), indent=1) if as_json else bound)
+    if as_json:
+        _print_json(bound.to_dict())
+    else:
+        print(bound)
 
 
 @account_app.command("dp-sgd")

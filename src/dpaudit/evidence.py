@@ -73,6 +73,12 @@ class _Evidence:
                     raise InputError(f"`{name}` must have one entry a row ({rows}), got {len(getattr(self, name))}.")
         if self.ids is not None:
             check.unique("ids", self.ids)
+        several = self.group is not None and np.unique(self.group).size < rows
+        if several and self.unit == "record" and self.assignment != "runs":  # type: ignore[attr-defined]
+            raise InputError(
+                "`unit` must say what a group is where it has several rows, got 'record'.",
+                "a bound on groups of rows is a bound for, say, unit='user', and not for one record.",
+            )
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -458,7 +464,10 @@ def load_evidence(path: str | os.PathLike[str]) -> Evidence:
         raise InputError(f"{path.name!r} has evidence format {version!r}, this version reads {FORMAT}.")
     if actual != stated:
         raise InputError(f"{path.name!r} was changed after it was written: its digest does not match.")
-    evidence: Evidence = _from_columns(made, meta, columns)
+    try:
+        evidence: Evidence = _from_columns(made, meta, columns)
+    except (TypeError, KeyError):
+        raise InputError(f"{path.name!r} does not hold evidence in a form this version knows.") from None
     return evidence
 
 

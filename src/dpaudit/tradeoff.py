@@ -62,7 +62,8 @@ def gdp_delta(*, mu: float, epsilon: float) -> float:
     >>> f"{gdp_delta(mu=1.0, epsilon=1.0):.6f}"
     '0.126937'
     """
-    mu, epsilon = check.number("mu", mu, low=0.0), check.number("epsilon", epsilon, low=0.0)
+    mu = check.number("mu", mu, low=0.0, infinite=True)
+    epsilon = check.number("epsilon", epsilon, low=0.0, infinite=True)
     return math.exp(_log_gdp_delta(mu, epsilon))
 
 
@@ -74,7 +75,7 @@ def gdp_epsilon(*, mu: float, delta: float) -> float:
     >>> f"{gdp_epsilon(mu=1.0, delta=1e-5):.6f}"
     '4.377178'
     """
-    mu, delta = check.number("mu", mu, low=0.0), check.delta(delta)
+    mu, delta = check.number("mu", mu, low=0.0, infinite=True), check.delta(delta)
     if mu == 0.0 or delta >= math.erf(mu / math.sqrt(8.0)):  # 2 Phi(mu/2) - 1
         return 0.0
     if delta == 0.0 or mu == math.inf:
@@ -443,6 +444,8 @@ class Family:
     epsilon: Callable[[float, float], float] = field(repr=False)
     cap: float = 50.0
     tolerance: float = 1e-6
+    relation: str | None = None
+    """The adjacency that the curves are for; None where they hold for any."""
 
     @property
     def assumption(self) -> str:

@@ -11,7 +11,7 @@ from scipy import optimize, special, stats
 
 import dpaudit as da
 from dpaudit import CanaryScores, estimators, tradeoff
-from dpaudit.estimators import _paths, canaries, thresholds
+from dpaudit.estimators import _paths, canaries, plans, thresholds
 from dpaudit.estimators.thresholds import Band, EProcess, Fixed, FractionGrid, GuessPath, HeldOut, RankGrid, Uncorrected
 from dpaudit.mechanisms import noise
 from tests.conftest import gaussian_runs, noisy_canaries
@@ -232,7 +232,7 @@ def test_plan_guesses_is_near_the_table_of_theory_2_5():
     for m, mu, table in ((1000, 1.0, 180), (10_000, 1.0, 440), (10_000, 2.0, 880), (100_000, 2.0, 3100)):
         curve = tradeoff.Gaussian(mu)
         planned = estimators.plan_guesses(canaries=m, claim=curve, confidence=0.95)
-        ours, theirs = (canaries._planned(curve, m, n, 0.05) for n in (planned, table))
+        ours, theirs = (plans._planned(curve, m, n, 0.05) for n in (planned, table))
         assert ours >= 0.98 * theirs
     claim = da.accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
     assert estimators.plan_guesses(canaries=1000, claim=claim) == estimators.plan_guesses(
@@ -266,7 +266,7 @@ def test_shift_lowers_the_bound_and_prints_its_limit(rng):
 def test_delta_too_large_is_said(rng):
     bound = estimators.epsilon_from_canaries(noisy_canaries(rng, mu=4.0), delta=0.01)
     assert bound.epsilon == 0.0
-    assert bound.notes == ("delta is too large for this many canaries",)
+    assert bound.notes == ("delta, with the shift, is too large for this many canaries",)
 
 
 def test_families(rng):

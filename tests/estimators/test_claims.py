@@ -51,6 +51,19 @@ def test_false_claims_are_contradicted_in_one_run(rng):
     assert judge(leaky, accounting.randomized_response(epsilon=1.0, classes=2, relation="label")).contradicted
 
 
+@pytest.mark.parametrize("mu", [0.02, 0.1, 1.0, 1.5])
+def test_strong_claims_that_are_blatantly_false_are_not_called_uninformative(rng, mu):
+    claim = accounting.gaussian(mu=mu, delta=1e-5, relation="add-remove")
+    assert judge(noisy_canaries(rng, mu=6.0), claim).contradicted
+
+
+def test_a_claim_for_one_record_is_not_judged_by_evidence_on_users(rng):
+    """Randomised response at epsilon 1 on three rows a user: per user it leaks more, and that refutes nothing."""
+    evidence = noise.ResponseRows().sample(rng)
+    with pytest.raises(NotComparable, match="about one user"):
+        judge(evidence, accounting.randomized_response(epsilon=1.0, relation="label"))
+
+
 def test_dp_sgd_curve_of_the_accountant(rng):
     steps, rate, sigma = 100, 0.1, 2.0
 
@@ -70,13 +83,13 @@ def test_conditional_evidence_contradicts_only_under_its_assumptions(rng):
     assert verdict.outcome is Outcome.CONTRADICTED_IF
     assert verdict.assumptions == ("the coins were fair",)
     assert "if the coins were fair" in str(verdict)
-    assert judge(evidence, CLAIM, accept=["coins were fair"]).contradicted
+    assert judge(evidence, CLAIM, accept=["The coins were fair."]).contradicted
     split = da.CanaryScores(
         scores=evidence.scores, included=evidence.included, relation="substitute", assignment="split"
     ).thinned()
     claim = accounting.gaussian(mu=1.0, delta=1e-5, relation="substitute")
     assert judge(split, claim).outcome is Outcome.CONTRADICTED_IF
-    assert judge(split, claim, accept=["no two rows"]).contradicted
+    assert judge(split, claim, accept=split.conditions).contradicted
 
 
 def test_too_small_audits_are_uninformative(rng):

@@ -175,6 +175,49 @@ def test_properties(seed, n, mu, rounded):
         assert estimators.mu_from_runs(better).mu >= estimators.mu_from_runs(evidence).mu - 1e-6
 
 
+def test_ties_are_random_for_every_seed():
+    """Perfect privacy, few distinct scores: a fixed seed keeps the level at every number of runs, not on average."""
+    rng = np.random.default_rng(3)
+    constant = [
+        estimators.mu_from_runs(RunScores(present=np.zeros(n), absent=np.zeros(n), relation="label")).mu
+        for n in range(20, 420)
+    ]
+    assert sum(mu > 0 for mu in constant) <= 38
+    for n in (280, 880):
+        rare = rng.random((150, 2, n)) < 0.01
+        found = [
+            estimators.mu_from_runs(RunScores(present=p, absent=a, relation="label")).mu for p, a in rare.astype(float)
+        ]
+        assert sum(mu > 0 for mu in found) <= stats.binom.ppf(1 - 1e-4, 150, 0.05)
+
+
+def test_a_family_of_another_adjacency_is_refused(rng):
+    family = da.accounting.dp_sgd_family(sampling_rate=1.0, steps=1, relation="add-remove")
+    with pytest.raises(da.NotComparable, match="family is for add-remove"):
+        estimators.family_from_runs(gaussian_runs(rng, relation="substitute"), family=family)
+    with pytest.raises(da.NotComparable, match="family is for add-remove"):
+        estimators.family_from_canaries(noisy_canaries(rng, relation="label"), family=family)
+
+
+def test_an_infinite_conversion_is_no_finding(rng):
+    bound = estimators.mu_from_runs(gaussian_runs(rng, mu=3.0), delta=0.0)
+    assert bound.mu > 1
+    assert bound.epsilon is None
+    assert "infinity" not in str(bound)
+
+
+def test_a_perfect_attack_would_reach_the_ceiling(rng):
+    weak, strong = gaussian_runs(rng, mu=0.5, runs=300), gaussian_runs(rng, mu=40.0, runs=300)
+    for threshold, best in ((HeldOut(), HeldOut()), (Fixed(score=0.5), Fixed(score=20.0)), (RankGrid(), RankGrid())):
+        ceiling = estimators.mu_from_runs(weak, threshold=threshold).ceiling
+        assert estimators.mu_from_runs(strong, threshold=best).mu <= ceiling * (1 + 1e-4)
+
+
+def test_a_family_bound_prints_its_number(rng):
+    text = str(estimators.family_from_runs(gaussian_runs(rng, mu=2.0), family=tradeoff.LAPLACE))
+    assert text.startswith("epsilon >= ")
+
+
 def test_bound_survives_save_and_load(rng, tmp_path):
     evidence = gaussian_runs(rng)
     again = da.load_evidence(evidence.save(tmp_path / "e.parquet"))

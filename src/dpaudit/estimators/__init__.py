@@ -18,10 +18,10 @@ from dpaudit.estimators.canaries import (
     mu_from_canaries,
     one_run_epsilon,
     one_run_mu,
-    plan_guesses,
     tau_max,
 )
 from dpaudit.estimators.claims import judge
+from dpaudit.estimators.plans import plan_guesses
 from dpaudit.estimators.runs import (
     clopper_pearson_epsilon,
     clopper_pearson_mu,

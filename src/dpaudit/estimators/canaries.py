@@ -19,8 +19,9 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import LowerBound, UpperBound
+from dpaudit.bounds import LowerBound
 from dpaudit.estimators import _inversion, _paths, _recursion
+from dpaudit.estimators.runs import check_family, convert
 from dpaudit.estimators.thresholds import (
     EProcess,
     Fixed,
@@ -66,14 +67,13 @@ def one_run_epsilon(
     Parameters
     ----------
     delta_term
-        "knapsack" (default; proved, needs a number of guesses fixed before the model is seen), "full" (proved for any
-        number of guesses) or "published" (Steinke et al., corollary 5.4: false as a statement about all mechanisms, for
-        comparison only).
+        "knapsack" (default) or "full" (weaker), both proved for a number of guesses fixed before the model is seen, or
+        "published" (Steinke et al., corollary 5.4: false as a statement about all mechanisms, for comparison only).
 
     Examples
     --------
     >>> f"{one_run_epsilon(canaries=100, guesses=100, correct=100):.4f}"
-    '3.4928'
+    '3.4930'
     """
     m, r, c = _counts(canaries, guesses, correct)
     alpha, delta = 1.0 - check.confidence(confidence), check.delta(delta)
@@ -131,11 +131,11 @@ def one_run_mu(*, canaries: int, guesses: int, correct: int, confidence: float =
     The number of guesses must have been fixed before the model was seen.
 
     >>> f"{one_run_mu(canaries=1000, guesses=200, correct=175):.3f}"
-    '0.809'
+    '0.622'
     """
     m, r, c = _counts(canaries, guesses, correct)
     alpha, shift = 1.0 - check.confidence(confidence), check.number("shift", shift, low=0.0, high=1.0)
-    return _invert_recursion(GAUSSIAN, m, r, c, alpha, shift)[0]
+    return invert_recursion(GAUSSIAN, m, r, c, alpha, shift)[0]
 
 
 def _counts(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
@@ -145,7 +145,7 @@ def _counts(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _invert_recursion(
+def invert_recursion(
     family: Family, m: int, r: int, c: int, level: float, shift: float, early: bool = True
 ) -> tuple[float, bool]:
     """The largest parameter that the recursion rejects at `level`, and whether the cap was reached."""
@@ -352,7 +352,7 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
     return _Inverted(
         theta=theta,
         capped=capped,
-        words=f"{len(ranks)} numbers of guesses, calibrated as one path",
+        words=f"numbers of guesses {ranks[0]:,} to {m:,}, calibrated as one path",
         method="one run, exact path of right guesses",
         guesses=ranks[best],
         correct=correct[best],
@@ -374,7 +374,7 @@ def _best_rank(ranks: list[int], correct: list[int], theta: float) -> int:
 
 
 def _too_large(m: int, delta: float, alpha: float) -> str | None:
-    return "delta is too large for this many canaries" if excess(m, 0.0, delta) >= alpha and delta < 1.0 else None
+    return "delta, with the shift, is too large for this many canaries" if excess(m, 0.0, delta) >= alpha else None
 
 
 def _by_wealth(evidence: CanaryScores, strategy: EProcess, delta: float, alpha: float) -> _Inverted:
@@ -459,7 +459,7 @@ def _by_free_count(evidence: CanaryScores, r: int, delta: float, alpha: float, w
         method="one run, binomial tail and delta term in full" if delta > 0.0 else "one run, binomial tail",
         guesses=r,
         correct=c,
-        ceiling=max(theta, _one(m, r, r, 0.0, alpha)),
+        ceiling=max(theta, _one(m, m, m, 0.0, alpha)),
         note=_too_large(m, delta, alpha),
         test=p_value,
     )
@@ -504,19 +504,21 @@ def _family_bound(
     evidence = needs_coins(name, evidence)
     alpha = 1.0 - check.confidence(confidence)
     delta = None if delta is None else check.delta(delta)
+    check_family(family, evidence.relation)
     strategy = FractionGrid() if guesses is None else guesses
     inverted = _by_recursion(name, evidence, family, strategy, alpha)
     theta = inverted.theta
+    epsilon, conversion = convert(family, theta, delta)
     return _bound(
         evidence,
         inverted,
-        epsilon=None if delta is None else family.epsilon(theta, delta),
+        epsilon=epsilon,
         delta=delta,
         confidence=confidence,
         mu=theta if family is GAUSSIAN else None,
         parameter=family.parameter,
         family=family.name,
-        assumptions=() if delta is None else (family.assumption,),
+        assumptions=conversion,
     )
 
 
@@ -535,7 +537,7 @@ def _by_recursion(name: str, evidence: CanaryScores, family: Family, strategy: S
             "use FractionGrid(), Fixed(guesses=) or Fixed(fraction=); `plan_guesses` finds a number from the claim.",
         )
     level = alpha if estimate else alpha / len(numbers)
-    found = [(*_invert_recursion(family, m, r, ranked.correct(r), level, shift), r) for r in numbers]
+    found = [(*invert_recursion(family, m, r, ranked.correct(r), level, shift), r) for r in numbers]
     theta, capped, best = max(found)
     if estimate:
         return _Inverted(
@@ -558,40 +560,6 @@ def _by_recursion(name: str, evidence: CanaryScores, family: Family, strategy: S
         method="one run, f-DP recursion",
         guesses=best,
         correct=ranked.correct(best),
-        ceiling=max(_invert_recursion(family, m, r, r, level, shift)[0] for r in numbers),
+        ceiling=max(invert_recursion(family, m, r, r, level, shift)[0] for r in numbers),
         test=p_value,
     )
-
-
-# ------------------------------------------------------------------------------------------------------------- planning
-
-
-def plan_guesses(*, canaries: int, claim: UpperBound | TradeOff, confidence: float = 0.95) -> int:
-    """The number of guesses to fix in advance, from the claim alone.
-
-    If canaries were independent and exactly as leaky as the claim, the n most confident guesses would be right at rate
-    fbar(x) / (x + fbar(x)) with x + fbar(x) = n / m. The number whose expected count gives the largest bound on mu is
-    taken (THEORY 2.5). No data is used, so nothing is paid.
-
-    >>> plan_guesses(canaries=10_000, claim=Gaussian(1.0))
-    437
-    """
-    m = check.count("canaries", canaries, low=1)
-    level = 1.0 - check.confidence(confidence)
-    curve = (claim.hypothesis if isinstance(claim, UpperBound) else claim).symmetric()
-    candidates = sorted({max(1, round(float(n))) for n in np.geomspace(1.0, m, 160)})
-    expected = [(_planned(curve, m, n, level), n) for n in candidates]
-    best = max(value for value, _ in expected)
-    return next(n for value, n in expected if value >= best * (1.0 - 1e-4))
-
-
-def _planned(curve: TradeOff, m: int, n: int, level: float) -> float:
-    fraction = n / m
-    low, high = 0.0, fraction
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if middle + float(curve.fbar(middle)) < fraction else (low, middle)
-    correct = min(float(n), max(n - n * high / fraction, n / 2.0))
-    whole = math.floor(correct)
-    below, above = (_invert_recursion(GAUSSIAN, m, n, min(n, c), level, 0.0)[0] for c in (whole, whole + 1))
-    return below + (correct - whole) * (above - below)

@@ -15,12 +15,11 @@ from dpaudit.estimators.canaries import (
     curve_p_value,
     excess,
     needs_coins,
-    plan_guesses,
     shifted_delta,
 )
-from dpaudit.estimators.runs import cuts_p_value, needs_runs
+from dpaudit.estimators.plans import plan_test
+from dpaudit.estimators.runs import cuts_p_value, needs_runs, perfect_cuts
 from dpaudit.estimators.thresholds import (
-    Cut,
     Cuts,
     GuessPath,
     RankGrid,
@@ -50,7 +49,7 @@ def judge(
         From `accounting`, or `UpperBound(epsilon=, delta=, relation=)` for a bare pair, which is tested as the curve of
         all such mechanisms and says little.
     accept
-        Assumptions of conditional evidence that the user takes upon himself (each sentence, or a part of it).
+        Assumptions of conditional evidence that the user takes responsibility for, each as the whole sentence.
 
     Examples
     --------
@@ -68,7 +67,7 @@ def judge(
         p_value, least = _judge_runs(needs_runs("judge", evidence), claim)
         conditions = evidence.conditions
     elif isinstance(evidence, CanaryScores):
-        p_value, least = _judge_canaries(needs_coins("judge", evidence), claim)
+        p_value, least = _judge_canaries(needs_coins("judge", evidence), claim, confidence)
         conditions = conditions_of(evidence)
     else:
         raise InputError(
@@ -96,12 +95,11 @@ def _judge_runs(evidence: RunScores, claim: UpperBound) -> tuple[float, float]:
     """p-value of the claim, and the p-value that a perfect attack would have had."""
     bare = claim.curve is None
     cuts = cuts_from_runs(RankGrid(), evidence, name="judge", objective=lambda cut: 0.0, extreme=bare)
-    perfect = Cuts(tuple(Cut(cut.false_positives, cut.negatives, 0, cut.positives) for cut in cuts.cuts), "")
     curve = claim.hypothesis
-    return cuts_p_value(curve, cuts), cuts_p_value(curve, perfect)
+    return cuts_p_value(curve, cuts), cuts_p_value(curve, Cuts(perfect_cuts(cuts), ""))
 
 
-def _judge_canaries(evidence: CanaryScores, claim: UpperBound) -> tuple[float, float]:
+def _judge_canaries(evidence: CanaryScores, claim: UpperBound, confidence: float) -> tuple[float, float]:
     curve, ranked = claim.hypothesis, guesses_from_canaries(evidence)
     m = ranked.canaries
     pair = _as_pair(curve)
@@ -114,7 +112,7 @@ def _judge_canaries(evidence: CanaryScores, claim: UpperBound) -> tuple[float, f
             _paths.p_value(ranks, seen, epsilon=epsilon, slack=slack),
             _paths.p_value(ranks, perfect, epsilon=epsilon, slack=slack),
         )
-    number = plan_guesses(canaries=m, claim=claim)
+    number = plan_test(canaries=m, claim=claim, confidence=confidence)
     found = (curve_p_value(curve, m, number, c, evidence.shift) for c in (ranked.correct(number), number))
     return next(found), next(found)
 

@@ -19,7 +19,7 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import LowerBound
+from dpaudit.bounds import LowerBound, NotComparable, Relation
 from dpaudit.estimators import _inversion
 from dpaudit.estimators.thresholds import (
     Band,
@@ -58,7 +58,7 @@ def clopper_pearson_epsilon(
     (THEORY 2.2). One confidence event covers every delta.
 
     >>> f"{clopper_pearson_epsilon(false_positives=0, negatives=100, false_negatives=0, positives=100):.4f}"
-    '3.2814'
+    '3.2813'
     """
     cut = _checked_cut(false_positives, negatives, false_negatives, positives)
     return _box_epsilon(*_box(cut, (1.0 - check.confidence(confidence)) / 2.0), check.delta(delta))
@@ -70,7 +70,7 @@ def clopper_pearson_mu(
     """Classic lower bound on mu of Gaussian DP from one threshold fixed in advance, never below 0 (THEORY 2.2, 001-5).
 
     >>> f"{clopper_pearson_mu(false_positives=0, negatives=100, false_negatives=0, positives=100):.4f}"
-    '3.5987'
+    '3.5928'
     """
     cut = _checked_cut(false_positives, negatives, false_negatives, positives)
     return _box_mu(*_box(cut, (1.0 - check.confidence(confidence)) / 2.0))
@@ -182,7 +182,7 @@ def epsilon_from_runs(
     >>> runs = RunScores(present=rng.normal(1, 1, 1000), absent=rng.normal(0, 1, 1000), relation="add-remove")
     >>> bound = epsilon_from_runs(runs, delta=1e-5)
     >>> print(f"{bound.epsilon:.2f} {bound.guarantee}")
-    1.44 certified
+    1.12 certified
     """
     family = approximate(check.delta(delta))
     return _from_runs("epsilon_from_runs", evidence, family, delta, confidence, threshold, test)
@@ -234,6 +234,7 @@ def _from_runs(
     test: str,
 ) -> LowerBound:
     evidence = needs_runs(name, evidence)
+    check_family(family, evidence.relation)
     alpha = 1.0 - check.confidence(confidence)
     check.choice("test", test, TESTS)
     delta = None if delta is None else check.delta(delta)
@@ -244,7 +245,9 @@ def _from_runs(
     cuts = cuts_from_runs(strategy, evidence, name=name, objective=objective, extreme=free)
     if test == "clopper-pearson" or cuts.estimate:
         if not free and family is not GAUSSIAN:
-            raise InputError("the Clopper-Pearson form knows epsilon and mu only.", "use test='fisher'.")
+            raise InputError(
+                "the Clopper-Pearson form knows epsilon and mu only.", "use test='fisher' with RankGrid()."
+            )
         full = isinstance(strategy, Uncorrected) and strategy.each_rate_at_alpha
         spent = alpha if full else alpha / 2.0
         share = 1 if cuts.estimate else len(cuts.cuts)
@@ -253,11 +256,10 @@ def _from_runs(
     else:
         theta, capped = _invert(family, cuts, alpha)
         method, p_value = "Fisher's combination of both error rates, exact", _tester(family, cuts)
-    epsilon = theta if free else None if delta is None else family.epsilon(theta, delta)
-    conversion = (family.assumption,) if not free and delta is not None else ()
+    converted, conversion = (theta, ()) if free else convert(family, theta, delta)
     guarantee = "estimate" if cuts.estimate else "conditional" if (*evidence.conditions, *conversion) else "certified"
     return LowerBound(
-        epsilon=epsilon,
+        epsilon=converted,
         delta=delta,
         confidence=confidence,
         relation=evidence.relation,
@@ -290,6 +292,22 @@ def needs_runs(name: str, evidence: object) -> RunScores:
         "OutputCounts": "use `estimators.renyi_from_outputs`.",
     }.get(kind)
     raise InputError(f"`{name}` needs scores from independent runs (RunScores), got {kind}.", hint)
+
+
+def check_family(family: Family, found: Relation) -> None:
+    """Refuse curves that were made for another adjacency."""
+    if family.relation is not None and family.relation != found:
+        raise NotComparable(
+            f"the family is for {family.relation} adjacency, the evidence for {found}: the two cannot be compared."
+        )
+
+
+def convert(family: Family, theta: float, delta: float | None) -> tuple[float | None, tuple[str, ...]]:
+    """The epsilon that a bound on theta implies, and the assumption it rests on; an infinite one is no finding."""
+    if delta is None:
+        return None, ()
+    epsilon = family.epsilon(theta, delta)
+    return (epsilon, (family.assumption,)) if epsilon < math.inf else (None, ())
 
 
 def objective_at(cut: Cut, family: Family, slack: float, alpha: float) -> float:
@@ -333,13 +351,18 @@ def _invert(family: Family, cuts: Cuts, alpha: float) -> tuple[float, bool]:
 
 def _ceiling(family: Family, cuts: Cuts, alpha: float, theta: float) -> float:
     """What the same cuts would have shown had no present run been missed."""
-    perfect = tuple(Cut(cut.false_positives, cut.negatives, 0, cut.positives) for cut in cuts.cuts)
-    return max(theta, _perfect(family, perfect, alpha))
+    return max(theta, _perfect(family, perfect_cuts(cuts), alpha))
+
+
+def perfect_cuts(cuts: Cuts) -> tuple[Cut, ...]:
+    """The counts of an attack that tells the worlds apart: nothing missed, and no false positive that was not fixed."""
+    return tuple(Cut(0 if cuts.free else cut.false_positives, cut.negatives, 0, cut.positives) for cut in cuts.cuts)
 
 
 @lru_cache(maxsize=256)
 def _perfect(family: Family, cuts: tuple[Cut, ...], alpha: float) -> float:
-    return _invert(replace(family, tolerance=50.0 * family.tolerance), Cuts(cuts, ""), alpha)[0]
+    coarse = replace(family, tolerance=50.0 * family.tolerance)
+    return _invert(coarse, Cuts(cuts, ""), alpha)[0] * (1.0 + coarse.tolerance)
 
 
 # -------------------------------------------------------------------------------------- a whole curve as one statement
@@ -359,7 +382,7 @@ def epsilon_curve_from_runs(
     """
     evidence = needs_runs("epsilon_curve_from_runs", evidence)
     alpha = 1.0 - check.confidence(confidence)
-    wanted = [check.delta(delta) for delta in deltas]
+    wanted = [check.delta(delta) for delta in check.items("deltas", deltas)]
     if not wanted:
         raise InputError("`deltas` must name at least one delta, got none.")
     strategy = Band() if threshold is None else threshold

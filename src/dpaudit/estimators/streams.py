@@ -48,6 +48,8 @@ class StreamState:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the past, from which everything else is recomputed; atomically."""
         target = os.fspath(path)
+        if not os.path.isdir(os.path.dirname(target) or "."):
+            raise InputError(f"no folder {os.path.dirname(target)!r} to write the stream into.")
         text = json.dumps({"delta": self.delta, "scores": self.scores, "worlds": self.worlds})
         with open(f"{target}.partial", "w", encoding="utf-8") as file:
             file.write(text)
@@ -159,7 +161,11 @@ def epsilon_from_stream(
         raise InputError(
             f"`state` was made for delta {state.delta:g}, got {delta:g}.", "one wealth belongs to one delta."
         )
-    goal = None if until is None else round(check.number("until", until, low=0.0) / _inversion.GRID_STEP)
+    goal = None
+    if until is not None:
+        goal = math.ceil(check.number("until", until, low=0.0, high=STREAM_CAP) / _inversion.GRID_STEP - 1e-9)
+    if not hasattr(runs, "__iter__"):
+        raise InputError(f"`runs` must be pairs (world, score), got {runs!r}.")
     for pair in runs:
         try:
             world, score = pair
@@ -180,8 +186,8 @@ def _bound_of(state: StreamState, barrier: float, confidence: float, relation: R
         )
 
     def p_value(epsilon: float) -> float:
-        index = min(math.ceil(epsilon / _inversion.GRID_STEP - 1e-9), state.best.size - 1)
-        return math.exp(-max(0.0, float(state.best[index])))
+        index = max(0, math.ceil(epsilon / _inversion.GRID_STEP - 1e-9))
+        return math.exp(-max(0.0, float(state.best[index]))) if index < state.best.size else 1.0
 
     theta, capped = _inversion.scan(
         lambda epsilon: state.best[round(epsilon / _inversion.GRID_STEP)] >= barrier, cap=STREAM_CAP

@@ -16,6 +16,7 @@ A strategy is a value. It says how the cut is chosen and what that costs:
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -48,7 +49,8 @@ class RankGrid:
 
     def __post_init__(self) -> None:
         if self.ranks is not None:
-            object.__setattr__(self, "ranks", tuple(check.count("ranks", rank) for rank in self.ranks))
+            ranks = tuple(check.count("ranks", rank) for rank in check.items("ranks", self.ranks))
+            object.__setattr__(self, "ranks", ranks)
 
 
 @dataclass(frozen=True)
@@ -76,9 +78,10 @@ class FractionGrid:
     fractions: tuple[float, ...] = (0.3, 0.1, 0.03)
 
     def __post_init__(self) -> None:
-        if not self.fractions:
+        fractions = tuple(_fraction(value) for value in check.items("fractions", self.fractions))
+        if not fractions:
             raise InputError("`fractions` must name at least one fraction, got none.")
-        object.__setattr__(self, "fractions", tuple(_fraction(value) for value in self.fractions))
+        object.__setattr__(self, "fractions", fractions)
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,8 @@ class Cuts:
     cuts: tuple[Cut, ...]
     words: str
     estimate: bool = False
+    free: bool = False
+    """The number of false positives was not fixed in advance: a perfect attack would have had none."""
 
 
 Objective = Callable[[Cut], float]
@@ -181,16 +186,15 @@ def cuts_from_runs(
         words = f"{len(ranks)} null rank{'s' if len(ranks) > 1 else ''}, Bonferroni"
         return Cuts(tuple(_cut_at_rank(rank, present, absent) for rank in ranks), words)
     if isinstance(strategy, Fixed) and strategy.score is not None:
-        return Cuts(
-            (_cut_at_score(strategy.score, evidence.present, evidence.absent),),
-            "one threshold, fixed in advance",
-        )
+        cut = _cut_at_score(strategy.score, evidence.present, evidence.absent)
+        return Cuts((cut,), "one threshold, fixed in advance", free=True)
     if isinstance(strategy, Fixed) and strategy.fraction is not None:
         rank = min(round(strategy.fraction * absent.size), absent.size - 1)
         return Cuts((_cut_at_rank(rank, present, absent),), "one null rank, fixed in advance")
     if isinstance(strategy, HeldOut):
         cut = _held_out_cut(strategy, evidence.seed, present, absent, objective)
-        return Cuts((cut,), f"threshold chosen on a random {100 * strategy.share:g}%, tested on the rest")
+        words = f"threshold chosen on a random {100 * strategy.share:g}%, tested on the rest"
+        return Cuts((cut,), words, free=True)
     if isinstance(strategy, Uncorrected):
         return Cuts(tuple(_all_cuts(present, absent)), "best of all thresholds, uncorrected", estimate=True)
     raise refuse(
@@ -213,13 +217,23 @@ def null_ranks(strategy: RankGrid, negatives: int, *, extreme: bool) -> list[int
     return kept
 
 
+def _stream(seed: int, purpose: int, *arrays: NDArray[Any]) -> np.random.Generator:
+    """Random numbers named by the seed, the purpose and the sorted data.
+
+    Drawn for the sorted rows they are the same for any order of a file. Were the seed their only name, a fixed seed
+    would make the outcome a fixed function of a few counts, right on average over seeds and wrong for the one in use.
+    """
+    content = hashlib.sha256(b"".join((array + 0.0).tobytes() for array in arrays))  # -0.0 is 0.0
+    return np.random.default_rng([seed, purpose, int.from_bytes(content.digest()[:16], "little")])
+
+
 def _untied(evidence: RunScores) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both worlds sorted; ties broken by independent uniforms, one rule for both, whatever the order of the rows."""
     present, absent = np.sort(evidence.present), np.sort(evidence.absent)
     both = np.concatenate([present, absent])
     if np.unique(both).size == both.size:
         return present, absent
-    uniforms = np.random.default_rng([evidence.seed, TIES]).random(both.size)
+    uniforms = _stream(evidence.seed, TIES, present, absent).random(both.size)
     place = np.empty(both.size)
     place[np.lexsort((uniforms, both))] = np.arange(both.size)
     return np.sort(place[: present.size]), np.sort(place[present.size :])
@@ -250,7 +264,7 @@ def _held_out_cut(
     absent: NDArray[np.float64],
     objective: Objective,
 ) -> Cut:
-    rng = np.random.default_rng([seed, SPLIT])
+    rng = _stream(seed, SPLIT, present, absent)
     sizes = [round(strategy.share * world.size) for world in (present, absent)]
     if min(sizes) < 1 or sizes[0] >= present.size or sizes[1] >= absent.size:
         raise InputError(f"`HeldOut({strategy.share})` needs rows on both sides of its split, got {sizes}.")
@@ -260,16 +274,17 @@ def _held_out_cut(
     )
 
     def promise(score: float) -> float:
-        seen = _cut_at_score(score, p_learn, a_learn)
+        cut = _cut_at_score(score, p_learn, a_learn)
         scaled = Cut(
-            math.ceil((seen.false_positives + 0.5) / (seen.negatives + 1) * a_test.size),
+            math.ceil((cut.false_positives + 0.5) / (cut.negatives + 1) * a_test.size),
             a_test.size,
-            math.ceil((seen.false_negatives + 0.5) / (seen.positives + 1) * p_test.size),
+            math.ceil((cut.false_negatives + 0.5) / (cut.positives + 1) * p_test.size),
             p_test.size,
         )
         return objective(scaled)
 
-    candidates = np.unique(np.quantile(np.concatenate([p_learn, a_learn]), np.linspace(0.02, 0.98, 49)))
+    seen = np.concatenate([p_learn, a_learn])
+    candidates = np.unique(np.quantile(seen, np.linspace(0.02, 0.98, 49), method="nearest"))
     return _cut_at_score(max(candidates.tolist(), key=promise), p_test, a_test)
 
 
@@ -363,7 +378,7 @@ def _ranked(keys: NDArray[np.float64], marks: NDArray[np.bool_], seed: int) -> N
     if not np.any(arranged[1:] == arranged[:-1]):
         return marks[order]
     order = np.lexsort((marks, keys))
-    uniforms = np.random.default_rng([seed, TIES]).random(keys.size)
+    uniforms = _stream(seed, TIES, keys[order], marks[order]).random(keys.size)
     return marks[order][np.lexsort((uniforms, keys[order]))]
 
 
@@ -391,7 +406,8 @@ def held_out_canaries(strategy: HeldOut, evidence: CanaryScores) -> tuple[Canary
     if not 1 <= learn < m:
         raise InputError(f"`HeldOut({strategy.share})` needs canaries on both sides of its split, got {m}.")
     canonical = np.lexsort((evidence.included, evidence.scores))
-    order = canonical[np.random.default_rng([evidence.seed, SPLIT]).permutation(m)]
+    rng = _stream(evidence.seed, SPLIT, evidence.scores[canonical], evidence.included[canonical])
+    order = canonical[rng.permutation(m)]
     seen = guesses_from_canaries(replace(evidence, **_rows(evidence, order[:learn])))
     rest = replace(evidence, **_rows(evidence, order[learn:]))
 

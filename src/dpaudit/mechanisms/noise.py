@@ -62,11 +62,8 @@ class GaussianRuns:
     @property
     def name(self) -> str:
         rounded = "" if self.digits is None else f", {self.digits} decimals"
-        return (
-            f"Gaussian mu={self.mu:g}{rounded}, {self.runs} runs a side"
-            if self.mu
-            else f"perfect privacy, {self.runs} runs a side"
-        )
+        kind = f"Gaussian mu={self.mu:g}" if self.mu else "perfect privacy"
+        return f"{kind}{rounded}, {self.runs} runs a side"
 
     @property
     def curve(self) -> TradeOff:
