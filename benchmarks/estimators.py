@@ -14,9 +14,10 @@ import tracemalloc
 import numpy as np
 
 import dpaudit as da
-from dpaudit import estimators, tradeoff
+from dpaudit import _poisson_binomial, estimators, mechanisms, tradeoff
 from dpaudit.estimators import canaries, runs
 from dpaudit.estimators.thresholds import EProcess
+from dpaudit.mechanisms import known
 
 
 def reference_loop() -> float:
@@ -107,6 +108,29 @@ def many_runs() -> None:
     show("mu_from_runs, RankGrid", seconds(lambda: estimators.mu_from_runs(evidence)))
 
 
+def part_two() -> None:
+    rng = np.random.default_rng(0)
+    law, odd = rng.dirichlet(np.ones(10)), np.eye(10)[9]
+    print("\ngiven members, generated pairs, noisy votes")
+    argmax = mechanisms.multinomial_argmax_probabilities
+    show("noisy argmax of 250 teachers, 10 classes", seconds(lambda: argmax(law, teachers=250, sigma=40.0)))
+    different = seconds(lambda: argmax(law, teachers=250, sigma=40.0, special=odd))
+    show("the same with one different teacher", different, "paper 002 simulates 1e8 trials")
+    pairs = known.GeneratedPairs(2.0, 0.0, 20_000).sample(rng)
+    show("panoramia, exact path over 20,000 items", seconds(lambda: estimators.panoramia(pairs)))
+    rates = 0.3 + 0.6 * rng.random(20_000)
+    fast = seconds(lambda: _poisson_binomial.law(rates).tail(12_500))
+    slow = seconds(lambda: plain_convolution(rates)[12_500:].sum(), 1)
+    show("Poisson-binomial tail of 20,000 guesses", fast, f"{slow / fast:8.0f} times faster than one coin at a time")
+
+
+def plain_convolution(rates: np.ndarray) -> np.ndarray:
+    law = np.ones(1)
+    for rate in rates:
+        law = np.convolve(law, [1.0 - rate, rate])
+    return law
+
+
 def main() -> None:
     show("reference loop, a million square roots in pure Python", seconds(reference_loop))
     plain, ours = import_seconds("import numpy"), import_seconds("import dpaudit")
@@ -114,6 +138,7 @@ def main() -> None:
     stopping_rules()
     million_canaries()
     many_runs()
+    part_two()
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def commands(command, path) -> list[str]:
 def render() -> str:
     lines = ["# Reference", "", "Made by `python docs/make_reference.py` from the docstrings.", "", "## `dpaudit`", ""]
     lines += table(dpaudit, sorted(dpaudit.__all__))
-    for name in ("estimators", "accounting", "tradeoff"):
+    for name in ("estimators", "accounting", "mechanisms", "tradeoff", "divergences"):
         module = importlib.import_module(f"dpaudit.{name}")
         lines += [f"## `dpaudit.{name}`", "", *table(module, own_names(module))]
     lines += ["## Command line", "", "Exit codes: 0 nothing contradicted, 2 misuse or bad input, 3 a run failed.", ""]

@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 import dpaudit as da
-from dpaudit import Relation, accounting
+from dpaudit import Relation, accounting, mechanisms
 from dpaudit.mechanisms.noise import SubsampledGaussianRuns
 from dpaudit.tradeoff import Gaussian
 
@@ -156,3 +156,42 @@ def test_without_dp_accounting_the_error_names_the_extra(monkeypatch):
         accounting.dp_sgd(**(SETTING | {"relation": "add-remove", "noise_multiplier": 1.2345}))
     assert "dpaudit[accounting]" in refused.value.hint
     assert accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove").epsilon > 0
+
+
+def test_noisy_argmax_is_gaussian_with_two_bins_moved():
+    claim = accounting.noisy_argmax(sigma=20.0, queries=50, delta=1e-6, relation="substitute")
+    assert claim.mu == pytest.approx(0.5)
+    plain = accounting.noisy_argmax_renyi(sigma=20.0, orders=[2, 8])
+    np.testing.assert_allclose(plain, [2 / 400, 8 / 400])
+
+
+@pytest.mark.parametrize("votes", [[230, 10, 5, 5], [150, 60, 40], [60, 50, 40], [250, 0]])
+def test_data_dependent_bound_lies_between_the_exact_law_and_the_plain_one(votes):
+    sigma, orders = 30.0, [1.5, 2, 4, 8, 16]
+    found = accounting.noisy_argmax_renyi(sigma=sigma, orders=orders, votes=votes)
+    assert np.all(found <= np.array(orders) / sigma**2 + 1e-15)
+    moved = np.array(votes, dtype=float)
+    moved[0], moved[1] = moved[0] - 1, moved[1] + 1
+    here, there = (mechanisms.noisy_argmax_probabilities(v, sigma=sigma) for v in (votes, moved))
+    for p, q in ((here, there), (there, here)):
+        assert np.all(da.renyi_divergence(p / p.sum(), q / q.sum(), orders=orders) <= found + 1e-15)
+    if votes[0] == 230:
+        assert found[1] < 0.1 * 2 / sigma**2, "a clear winner leaks little"
+
+
+def test_independent_answers_compose_exactly():
+    p, q = np.array([0.6, 0.3, 0.1]), np.array([0.5, 0.3, 0.2])
+    one = accounting.independent_answers([(p, q)], delta=0.01, relation="substitute")
+    for epsilon in (0.0, 0.1, 0.3):
+        exact = max(np.maximum(p - math.exp(epsilon) * q, 0).sum(), np.maximum(q - math.exp(epsilon) * p, 0).sum())
+        assert exact <= one.curve.delta(epsilon) <= exact + 2e-4
+    two = accounting.independent_answers([(p, q)] * 2, delta=0.05, relation="substitute")
+    again = accounting.independent_answers([(p, q)], delta=0.05, relation="substitute", repeats=2)
+    pairs = [np.outer(law, law).ravel() for law in (p, q)]
+    joint = accounting.independent_answers([pairs], delta=0.05, relation="substitute")
+    assert two.epsilon == pytest.approx(joint.epsilon, abs=5e-4)
+    assert again.epsilon == pytest.approx(two.epsilon, abs=5e-4)
+    with pytest.raises(da.InputError, match="at least one pair"):
+        accounting.independent_answers([], delta=0.1, relation="substitute")
+    with pytest.raises(da.InputError, match="sum to 1"):
+        accounting.independent_answers([([0.5, 0.6], [0.5, 0.5])], delta=0.1, relation="substitute")

@@ -6,10 +6,12 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
 from dpaudit import cli, estimators
+from dpaudit.mechanisms import known
 from tests.conftest import gaussian_runs
 
 
@@ -47,6 +49,14 @@ def scores(tmp_path, rng):
     (tmp_path / "broken.npy").write_bytes((tmp_path / "with.npy").read_bytes()[:200])
     np.save(tmp_path / "pickle.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "odd.txt").write_text("1 2 3")
+    given = known.ShiftedMembers(2.0, 400).sample(rng)
+    columns = {"score": given.scores, "member": given.member, "low": given.propensity * 0.99, "high": given.propensity}
+    csv.write_csv(pa.table(columns), tmp_path / "given.csv")
+    paired = known.GeneratedPairs().sample(rng)
+    names = ("included", "baseline", "attack")
+    csv.write_csv(pa.table({name: getattr(paired, name) for name in names}), tmp_path / "paired.csv")
+    (tmp_path / "counts.csv").write_text("query,present,absent\na,90,50\na,10,50\nb,50,50\nb,50,50\n")
+    (tmp_path / "ragged.csv").write_text("query,present,absent\na,90,50\nb,50,50\nb,50,50\n")
     (tmp_path / "twice.csv").write_text("score,score,member\n1,2,1\n2,1,0\n")
     np.savez(tmp_path / "archive.npz", a=values)
     (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
@@ -97,6 +107,23 @@ def test_groups_and_saved_evidence(scores, capsys, rng):
     assert json.loads(out)[0]["epsilon"] == estimators.epsilon_from_runs(evidence, delta=0.001).epsilon
 
 
+def test_given_members_pairs_and_counts(scores, capsys):
+    for columns in (["--propensity", "high"], ["--propensity", "low", "--propensity", "high"]):
+        given = ["estimate", scores / "given.csv", "--how", "given", *columns, "--json", "--delta", 0]
+        code, out, err = run(*given, capsys=capsys)
+        assert code == 0, err
+        first = json.loads(out)[0]
+        assert first["epsilon"] > 0.3
+        assert first["relation"] == "substitute"
+        assert "the propensities are not over-confident" in first["assumptions"]
+    code, out, _ = run("estimate", scores / "paired.csv", "--how", "coins", "--delta", 0, capsys=capsys)
+    assert code == 0
+    assert "c + epsilon >= 1." in out
+    code, out, _ = run("estimate", scores / "counts.csv", "--how", "runs", "--json", capsys=capsys)
+    assert code == 0
+    assert json.loads(out)["divergences"][0] > 0.05
+
+
 def test_without_how_every_choice_is_explained(scores, capsys):
     code, out, err = run("estimate", scores / "table.csv", capsys=capsys)
     assert (code, out) == (2, "")
@@ -108,7 +135,14 @@ def test_without_how_every_choice_is_explained(scores, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["table.csv", "--how", "given"], "`--how given` needs a propensity"),
+        (
+            ["table.csv", "--how", "given"],
+            "`--how given` needs one column of propensities, or two (lower, upper), got 0.",
+        ),
+        (["table.csv", "--how", "given", "--propensity", "none"], "no column 'none'"),
+        (["table.csv", "--how", "coins", "--propensity", "score"], "`--propensity` has no effect here"),
+        (["given.csv", "--how", "given", "--propensity", "score"], "`propensity` must be probabilities"),
+        (["ragged.csv", "--how", "runs"], "every query in 'ragged.csv' must have as many answers, got 1 to 2."),
         (
             ["table.csv", "--how", "coins", "--score", "loss"],
             "no column 'loss' in 'table.csv'; it has score, member, user.",

@@ -21,6 +21,7 @@ _HOME = {
         "load_evidence",
     ],
     "bounds": [
+        "ClosenessRegion",
         "LowerBound",
         "NotComparable",
         "Outcome",
@@ -44,10 +45,11 @@ _HOME = {
         "Uncorrected",
     ],
     "tradeoff": ["gdp_delta", "gdp_epsilon"],
+    "divergences": ["epsilon_from_renyi", "renyi_divergence"],
     "calibration": ["calibrate"],
     "_validate": ["InputError"],
 }
-_MODULES = ["accounting", "bounds", "calibration", "estimators", "evidence", "mechanisms", "tradeoff"]
+_MODULES = ["accounting", "bounds", "calibration", "divergences", "estimators", "evidence", "mechanisms", "tradeoff"]
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
 __all__ = [*_MODULES, *_WHERE]

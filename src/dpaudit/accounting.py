@@ -8,6 +8,7 @@ curve rejects the mechanism. Relations that a mechanism cannot be stated under a
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,11 +16,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, UpperBound
 from dpaudit.bounds import relation as as_relation
+from dpaudit.divergences import as_orders
 from dpaudit.tradeoff import (
     ApproximateDP,
     Family,
@@ -205,16 +209,24 @@ def _coarsest(sigma: float, rate: float, steps: int, replaces: bool) -> float:
 def _dp_sgd_curve(sigma: float, rate: float, steps: int, replaces: bool, finest: float = FINE) -> PiecewiseLinear:
     """Pessimistic trade-off curve, null = without the record: the remove direction of the pessimistic distribution."""
     losses = _losses(sigma, rate, steps, replaces, pessimistic=True, finest=finest)
-    reach = min(max(float(losses.get_epsilon_for_delta(10.0 * FFT_SLACK)), 1e-3), LARGEST_LOSS)
-    epsilons = np.linspace(0.0, reach, CURVE_POINTS // 2)
     # dp-accounting keeps the two directions apart, but offers only their maximum in public
-    remove, add = (
-        np.minimum(np.asarray(side.get_delta_for_epsilon(epsilons)) + FFT_SLACK, 1.0)
-        for side in (losses._pmf_remove, losses._pmf_add)
+    return _curve_of(losses._pmf_remove, losses._pmf_add, "DP-SGD, pessimistic")
+
+
+def _curve_of(forward: Any, backward: Any, label: str) -> PiecewiseLinear:
+    """The curve of a pair of worlds from the privacy losses of both directions; `forward` has the null below."""
+    reaches = [float(side.get_epsilon_for_delta(10.0 * FFT_SLACK)) for side in (forward, backward)]
+    epsilons = np.linspace(0.0, min(max(*reaches, 1e-3), LARGEST_LOSS), CURVE_POINTS // 2)
+    ahead, back = (
+        np.minimum(np.asarray(side.get_delta_for_epsilon(epsilons)) + FFT_SLACK, 1.0) for side in (forward, backward)
     )
-    other = -np.expm1(-epsilons) + np.exp(-epsilons) * add  # delta(-e) of one direction from delta(e) of the other
-    pairs = np.concatenate([-epsilons, epsilons]), np.concatenate([other, remove])
-    return from_pairs(*pairs, label="DP-SGD, pessimistic")
+    other = -np.expm1(-epsilons) + np.exp(-epsilons) * back  # delta(-e) of one direction from delta(e) of the other
+    return from_pairs(np.concatenate([-epsilons, epsilons]), np.concatenate([other, ahead]), label=label)
+
+
+def available() -> bool:
+    """Whether subsampled DP-SGD can be accounted for here (extra `accounting`)."""
+    return importlib.util.find_spec("dp_accounting") is not None
 
 
 def _dp_accounting() -> tuple[Any, Any]:
@@ -227,6 +239,117 @@ def _dp_accounting() -> tuple[Any, Any]:
             "pip install 'dpaudit[accounting]', or give the claim as a number.",
         ) from None
     return privacy_loss_distribution, NeighboringRelation
+
+
+# ------------------------------------------------------------------------------------------------- private prediction
+
+
+def noisy_argmax(
+    *, sigma: float, queries: int = 1, delta: float, relation: Relation | str, unit: str = "record"
+) -> UpperBound:
+    """PATE's noisy argmax, whatever the votes: a changed record changes one vote, which moves two bins by one each.
+
+    Releasing the noisy histogram is Gaussian with sensitivity sqrt(2), and the argmax is post-processing, so `queries`
+    answers are sqrt(2 queries) / sigma Gaussian-DP. (The data-independent Renyi curve is `noisy_argmax_renyi`.)
+
+    >>> round(noisy_argmax(sigma=20.0, queries=200, delta=1e-5, relation="substitute").mu, 6)
+    1.0
+    """
+    scale = check.number("sigma", sigma, low=TINY)
+    mu = math.sqrt(2.0 * check.count("queries", queries, low=1)) / scale
+    method = "noisy argmax, data-independent"
+    return replace(gaussian(mu=mu, delta=delta, relation=relation, unit=unit), method=method)
+
+
+def noisy_argmax_renyi(*, sigma: float, orders: Any, votes: Any = None) -> NDArray[np.float64]:
+    """Upper bounds on the Renyi divergence of one noisy argmax at each order: order / sigma^2, or less if it is safe.
+
+    With `votes`, the data-dependent bound of Papernot et al. 2018 (theorem 6 with proposition 10): where one class wins
+    with high probability, little leaks. It depends on the private votes and may not be published as it is.
+    """
+    variance = check.number("sigma", sigma, low=TINY) ** 2
+    wanted = np.array(as_orders(orders))
+    plain = wanted / variance
+    if votes is None:
+        return plain
+    counts = check.floats("votes", votes)
+    gaps = np.delete(counts.max() - counts, int(np.argmax(counts)))
+    miss = float(np.sum(special.ndtr(-gaps / math.sqrt(2.0 * variance))))  # P(another class wins), by a union
+    if not 0.0 < miss < 1.0:
+        return plain if miss > 0.0 else np.zeros_like(plain)
+    return np.minimum(plain, _data_dependent(miss, variance, wanted, plain))
+
+
+def _data_dependent(
+    miss: float, variance: float, orders: NDArray[np.float64], plain: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The bound of theorem 6 at mu2 = sigma sqrt(log 1/q), mu1 = mu2 + 1, where its conditions hold."""
+    log_q = math.log(miss)
+    second = math.sqrt(-variance * log_q)
+    first = second + 1.0
+    loss_1, loss_2 = first / variance, second / variance
+    if second <= 1.0 or -log_q <= loss_2:
+        return plain
+    limit = (second - 1.0) * loss_2 - second * (math.log(first / (first - 1.0)) + math.log(second / (second - 1.0)))
+    if log_q > limit:
+        return plain
+    kept, steps = math.log1p(-miss), orders - 1.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        likely = steps * (kept - math.log(-math.expm1((log_q + loss_2) * (1.0 - 1.0 / second))))
+        rare = steps * (loss_1 - log_q / (first - 1.0))
+        found = np.logaddexp(kept + likely, log_q + rare) / steps
+    return np.where((orders > 1.0) & (orders <= second), found, plain)
+
+
+def independent_answers(
+    laws: Any, *, delta: float, relation: Relation | str, repeats: int = 1, unit: str = "record"
+) -> UpperBound:
+    """The exact epsilon of a sequence of *independent* answers with known output laws (THEORY 2.10).
+
+    `laws` are pairs (present, absent) of probabilities over the answers, one pair a query; `repeats` asks all of them
+    that many times. Their privacy losses are composed, so no Renyi conversion is involved. Answers that share random
+    teachers are not independent, and nothing here can tell: that is for the caller to know.
+    """
+    asked, wanted, count = as_relation(relation), check.delta(delta), check.count("repeats", repeats, low=1)
+    pairs = [(_output_law("present", p), _output_law("absent", q)) for p, q in check.items("laws", laws)]
+    if not pairs:
+        raise InputError("`laws` must hold at least one pair of output laws, got none.")
+    ahead, back = (_composed_losses(side, count) for side in (pairs, [(q, p) for p, q in pairs]))
+    epsilon = max(float(side.get_epsilon_for_delta(wanted)) for side in (ahead, back))
+    return UpperBound(
+        epsilon=epsilon,
+        delta=wanted,
+        relation=asked,
+        curve=_curve_of(ahead, back, "independent answers, pessimistic"),
+        method=f"exact output laws of {count * len(pairs)} independent answers",
+        unit=unit,
+        references=("dp-accounting",),
+    )
+
+
+def _output_law(name: str, values: Any) -> NDArray[np.float64]:
+    law = check.floats(name, values)
+    if law.size < 2 or np.any(law < 0.0) or abs(float(law.sum()) - 1.0) > 1e-9:
+        raise InputError(f"`{name}` must be probabilities that sum to 1, got {law.tolist()}.")
+    return law
+
+
+def _composed_losses(pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]], repeats: int) -> Any:
+    """Privacy losses of the first law of each pair over the second, composed over the pairs."""
+    module, _ = _dp_accounting()
+    total = None
+    for upper, lower in pairs:
+        with np.errstate(divide="ignore"):
+            logs = [dict(enumerate(np.log(law).tolist())) for law in (lower, upper)]
+        one = module.from_two_probability_mass_functions(
+            {k: v for k, v in logs[0].items() if v > -math.inf},
+            {k: v for k, v in logs[1].items() if v > -math.inf},
+            pessimistic_estimate=True,
+            value_discretization_interval=FINE,
+        )._pmf_remove
+        total = one if total is None else total.compose(one)
+    assert total is not None
+    return total.self_compose(repeats) if repeats > 1 else total
 
 
 # ------------------------------------------------------------------------------------------------------ group privacy

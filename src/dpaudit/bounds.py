@@ -240,7 +240,7 @@ class RenyiBound:
         if len(self.orders) != len(self.divergences):
             raise InputError(f"`divergences` must match `orders`: {len(self.divergences)} against {len(self.orders)}.")
         for order in self.orders:
-            check.number("orders", order, low=1.0)
+            check.number("orders", order, low=1.0, infinite=True)
 
     def to_dict(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -253,6 +253,76 @@ class RenyiBound:
         sign = "about" if self.guarantee == "estimate" else ">="
         rows = [f"D_{o:g} {sign} {round_down(d, 6)}" for o, d in zip(self.orders, self.divergences, strict=True)]
         return f"{', '.join(rows)}   {_percent(self.confidence)} confidence, {self.relation} of one {self.unit}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClosenessRegion:
+    """PANORAMIA's joint statement: with probability `confidence`, c >= closeness and c + epsilon >= total.
+
+    It bounds no epsilon by itself. `epsilon(c)` does for a closeness c that the user answers for; `difference` is the
+    papers' epsilon-tilde, an estimate. The relation is substitution: another real record was trained on instead.
+    """
+
+    closeness: float
+    total: float
+    confidence: float
+    delta: float = 0.0
+    closeness_slack: float = 0.0
+    asserted: float | None = None
+    ceiling: float | None = None
+    selection: str | None = None
+    assumptions: tuple[str, ...] = ()
+    unit: str = "record"
+    size: str | None = None
+    references: tuple[str, ...] = ()
+    relation: Relation = field(default=Relation.SUBSTITUTE, init=False)
+
+    @property
+    def difference(self) -> float:
+        """total - closeness: an estimate, not a bound (THEORY 004-1)."""
+        return max(0.0, self.total - self.closeness)
+
+    def epsilon(self, closeness: float | None = None) -> LowerBound:
+        """max(0, total - c), if the generator is c-close; refused for a c below what the baseline shows."""
+        c = self.asserted if closeness is None else closeness
+        if c is None:
+            raise InputError("`closeness` is needed: epsilon is bounded only for an asserted closeness.")
+        if check.number("closeness", c, low=0.0) < self.closeness:
+            raise InputError(
+                f"`closeness` must be at least {round_up(self.closeness)}, which the baseline shows, got {c:g}."
+            )
+        slack = f" but for a mass of {self.closeness_slack:g}" if self.closeness_slack else ""
+        value = max(0.0, self.total - c)
+        return LowerBound(
+            epsilon=value,
+            delta=self.delta,
+            confidence=self.confidence,
+            relation=self.relation,
+            method="PANORAMIA, attack on real and generated records",
+            guarantee="conditional",
+            assumptions=(*self.assumptions, f"the generator is {c:g}-close{slack}"),
+            theta=value,
+            selection=self.selection,
+            ceiling=None if self.ceiling is None else max(0.0, self.ceiling - c),
+            unit=self.unit,
+            size=self.size,
+            references=self.references,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"difference_estimate": self.difference}
+
+    def __str__(self) -> str:
+        lines = [
+            f"c >= {round_down(self.closeness)} and c + epsilon >= {round_down(self.total)} together   "
+            f"{_percent(self.confidence)} confidence, {self.relation} of one {self.unit}, delta {self.delta:g}",
+            f"  {self.size}; {self.selection}",
+            f"  epsilon >= {round_down(self.total)} - c, c being the closeness of the generator; half under add-remove",
+            f"  estimate, not a bound: epsilon about {round_down(self.difference)}",
+        ]
+        if self.asserted is not None:
+            lines.append(f"  {str(self.epsilon()).splitlines()[0]}, if the generator is {self.asserted:g}-close")
+        return "\n".join(lines)
 
 
 # ---------------------------------------------------------------------------------------------------- verdicts

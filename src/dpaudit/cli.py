@@ -15,7 +15,7 @@ import tempfile
 import traceback
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -25,7 +25,15 @@ from dpaudit import __version__, accounting, calibration, estimators
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import LowerBound, Relation, UpperBound
-from dpaudit.evidence import CanaryScores, Evidence, RunScores, load_evidence
+from dpaudit.evidence import (
+    CanaryScores,
+    Evidence,
+    MemberScores,
+    OutputCounts,
+    PairedScores,
+    RunScores,
+    load_evidence,
+)
 
 app = typer.Typer(
     name="dpaudit",
@@ -41,7 +49,7 @@ HOW = {
     "runs": "many independent runs; two files (scores with the record, scores without) or a table with a member column",
     "coins": "one run; a fair coin, tossed by you for each row before training, decided what went in",
     "split": "one run; a random hold-out of fixed size decided (not coins, however even: it is thinned to coins)",
-    "given": "one run; membership is what it is, nobody randomised it (needs propensities)",
+    "given": "one run; membership is what it is, nobody randomised it (needs a column of propensities)",
 }
 
 
@@ -96,6 +104,9 @@ def estimate(
     score: Annotated[str, typer.Option(help="Column of scores; higher means more likely included.")] = "score",
     member: Annotated[str, typer.Option(help="Column that says who was included (true / false or 1 / 0).")] = "member",
     group: Annotated[str | None, typer.Option(help="Column of units: rows of one person share one coin.")] = None,
+    propensity: Annotated[
+        list[str] | None, typer.Option(help="With given: column of P(member given features); twice for lower, upper.")
+    ] = None,
     reduce: Annotated[str, typer.Option(help="One score a unit: mean, max or sum.")] = "mean",
     unit: Annotated[str | None, typer.Option(help="What one coin stands for; default the group column.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of ties and of thinning.")] = 0,
@@ -110,8 +121,15 @@ def estimate(
         evidence = load_evidence(files[0])
     else:
         common = {"reduce": reduce, "unit": unit or group or "record", "seed": seed}
-        evidence = _evidence(files, how, relation, score, member, group, common)
+        evidence = _evidence(files, how, relation, Columns(score, member, group, propensity or []), common)
     converted = delta if delta > 0.0 else None  # at delta 0 a Gaussian bound says nothing about epsilon
+    if isinstance(evidence, PairedScores):
+        region = estimators.panoramia(evidence, delta=delta, confidence=confidence)
+        _print_one(region, as_json)
+        return
+    if isinstance(evidence, OutputCounts):
+        _print_one(estimators.renyi_from_outputs(evidence, orders=ORDERS, confidence=confidence), as_json)
+        return
     if isinstance(evidence, RunScores):
         found = [
             estimators.epsilon_from_runs(evidence, delta=delta, confidence=confidence),
@@ -124,8 +142,21 @@ def estimate(
             estimators.mu_from_canaries(coins, delta=converted, confidence=confidence),
         ]
     else:
-        raise InputError(f"`estimate` has no estimator for {type(evidence).__name__} yet.")
+        found = [
+            estimators.epsilon_from_members(evidence, delta=delta, confidence=confidence),
+            estimators.mu_from_members(evidence, delta=converted, confidence=confidence),
+        ]
     _print_bounds(found, as_json)
+
+
+ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
+
+def _print_one(result: Any, as_json: bool) -> None:
+    if as_json:
+        _print_json(result.to_dict())
+    else:
+        print(result)
 
 
 def _refuse_unused(options: dict[str, Any], why: str) -> None:
@@ -164,42 +195,80 @@ UNSTATED = {
 }
 
 
+class Columns(NamedTuple):
+    """Names of the columns that the user gave."""
+
+    score: str
+    member: str
+    group: str | None
+    propensity: list[str]
+
+
 def _evidence(
-    files: list[Path],
-    how: How | None,
-    relation: Relation | None,
-    score: str,
-    member: str,
-    group: str | None,
-    common: dict[str, Any],
+    files: list[Path], how: How | None, relation: Relation | None, names: Columns, common: dict[str, Any]
 ) -> Evidence:
     if how is None:
         raise InputError(
             "`--how` is needed: how inclusion was decided is never guessed.",
             "one of\n" + "\n".join(f"  --how {word:<5}  {meaning}" for word, meaning in HOW.items()),
         )
-    if how is How.GIVEN:
-        raise InputError(
-            "`--how given` needs a propensity for each row, which this version cannot use yet.",
-            "if the non-members are a random hold-out, that is `--how split`.",
-        )
+    if how is not How.GIVEN:
+        _refuse_unused({"--propensity": names.propensity or None}, "it belongs to --how given")
     if len(files) > 2 or (len(files) == 2 and how is not How.RUNS):
         expected = "one or two files" if how is How.RUNS else "one table"
         raise InputError(f"`--how {how}` reads {expected}, got {len(files)}.")
-    common["relation"] = relation or (Relation.SUBSTITUTE if how is How.SPLIT else Relation.ADD_REMOVE)
+    common["relation"] = relation or (Relation.ADD_REMOVE if how in UNSTATED else Relation.SUBSTITUTE)
     if relation is None and how in UNSTATED:
         common["assumptions"] = (UNSTATED[how],)
     if len(files) == 2:
-        _refuse_unused({"--group": group}, "two files of scores have no such column")
-        present, absent = (_column(file, _read(file), score, alone=True) for file in files)
+        _refuse_unused({"--group": names.group}, "two files of scores have no such column")
+        present, absent = (_column(file, _read(file), names.score, alone=True) for file in files)
         return RunScores(present=present, absent=absent, **common)
-    table = _read(files[0])
-    scores, flags = _column(files[0], table, score), _column(files[0], table, member)
-    included = _flags(member, flags)
-    groups = None if group is None else _column(files[0], table, group)
+    return _of_table(files[0], _read(files[0]), how, names, common)
+
+
+def _of_table(file: Path, table: Any, how: How, names: Columns, common: dict[str, Any]) -> Evidence:
+    """Evidence of one table: paired scores and counts of answers are known by their columns, the rest by `how`."""
+    found = set(getattr(table, "column_names", ()))
+    groups = None if names.group is None else _column(file, table, names.group)
+    if how is How.COINS and {"included", "baseline", "attack"} <= found:
+        common.pop("relation"), common.pop("assumptions", None)  # always substitution
+        coins = _flags("included", _column(file, table, "included"))
+        baseline, attack = _column(file, table, "baseline"), _column(file, table, "attack")
+        return PairedScores(included=coins, baseline=baseline, attack=attack, group=groups, **common)
+    if how is How.RUNS and {"present", "absent"} <= found:
+        return _counts_of_table(file, table, found, common)
+    scores, included = _column(file, table, names.score), _flags(names.member, _column(file, table, names.member))
     if how is How.RUNS:
         return _runs_of_table(scores, included, groups, common)
+    if how is How.GIVEN:
+        propensity = _propensities(file, table, names.propensity)
+        return MemberScores(scores=scores, member=included, propensity=propensity, group=groups, **common)
     return CanaryScores(scores=scores, included=included, group=groups, assignment=str(how), **common)
+
+
+def _propensities(file: Path, table: Any, names: list[str]) -> NDArray[np.float64]:
+    if not 1 <= len(names) <= 2:
+        raise InputError(
+            f"`--how given` needs one column of propensities, or two (lower, upper), got {len(names)}.",
+            "--propensity COLUMN; if the non-members are a random hold-out, that is `--how split`.",
+        )
+    columns = [check.floats(name, _column(file, table, name)) for name in names]
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def _counts_of_table(file: Path, table: Any, found: set[str], common: dict[str, Any]) -> OutputCounts:
+    """A row an answer, with its counts in both worlds; a column `query` tells queries apart."""
+    common.pop("reduce")
+    counts = np.stack([_column(file, table, name) for name in ("present", "absent")])
+    if "query" not in found:
+        return OutputCounts(present=counts[0], absent=counts[1], **common)
+    queries, where = np.unique(_column(file, table, "query").astype(str), return_inverse=True)
+    sizes = np.bincount(where)
+    if np.any(sizes != sizes[0]):
+        raise InputError(f"every query in {file.name!r} must have as many answers, got {sizes.min()} to {sizes.max()}.")
+    shaped = counts[:, np.argsort(where, kind="stable")].reshape(2, queries.size, sizes[0])
+    return OutputCounts(present=shaped[0], absent=shaped[1], ids=queries, **common)
 
 
 def _runs_of_table(scores: Any, included: NDArray[np.bool_], groups: Any, common: dict[str, Any]) -> RunScores:

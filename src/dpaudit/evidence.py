@@ -38,6 +38,7 @@ from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, relation
 
 REDUCTIONS = {"mean": np.mean, "max": np.max, "sum": np.sum}
+SIDES = ("both", "included", "sign")
 COIN_P_VALUE = 1e-6
 ONE_ROW_A_UNIT = "no two rows belong to the same unit"
 FORMAT = 1
@@ -178,7 +179,7 @@ class CanaryScores(_Evidence):
         rows = check.same_length(scores=self.scores, included=self.included)
         self._check_common(rows)
         self._set("shift", check.number("shift", self.shift, low=0.0, high=1.0))
-        check.choice("sides", self.sides, ("both", "included", "sign"))
+        check.choice("sides", self.sides, SIDES)
         coins = self.included if self.group is None else _one_coin_a_group(self.group, "included", self.included)
         if self.assignment == "coins":
             _check_fair(coins)
@@ -225,13 +226,14 @@ class MemberScores(_Evidence):
     """Scores of known members and non-members that nobody randomised.
 
     `propensity` is P(member given the features), one number a row, or two (lower, upper). A random hold-out
-    (`assignment="split"`) needs none: `as_split()` makes `CanaryScores` of it.
+    (`assignment="split"`) needs none: `as_split()` makes `CanaryScores` of it. `sides` is that of `CanaryScores`.
     """
 
     scores: Any
     member: Any
     propensity: Any = None
     relation: Relation
+    sides: str = "both"
     assignment: str = "given"
 
     assignments: ClassVar[tuple[str, ...]] = ("given", "split")
@@ -241,6 +243,7 @@ class MemberScores(_Evidence):
         self._set("member", check.booleans("member", self.member))
         rows = check.same_length(scores=self.scores, member=self.member)
         self._check_common(rows)
+        check.choice("sides", self.sides, SIDES)
         _check_both_sides("member", self.member)
         if self.group is not None:
             _one_coin_a_group(self.group, "member", self.member)
@@ -270,7 +273,12 @@ class MemberScores(_Evidence):
             raise InputError("membership was given, not split at random: it needs a propensity, not coins.")
         shared = {f.name: getattr(self, f.name) for f in fields(_Evidence)}
         return CanaryScores(
-            scores=self.scores, included=self.member, relation=self.relation, assignment="split", **shared
+            scores=self.scores,
+            included=self.member,
+            relation=self.relation,
+            sides=self.sides,
+            assignment="split",
+            **shared,
         )
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import dpaudit as da
-from dpaudit import MemberScores, NotComparable, Outcome, UpperBound, accounting, judge
-from dpaudit.mechanisms import noise
+from dpaudit import NotComparable, Outcome, UpperBound, accounting, judge
+from dpaudit.estimators import members
+from dpaudit.mechanisms import known, noise
 from tests.conftest import gaussian_runs, noisy_canaries
 
 CLAIM = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
@@ -109,11 +110,43 @@ def test_unlike_things_are_not_judged(rng):
         judge(gaussian_runs(rng), accounting.gaussian(mu=1.0, delta=1e-5, relation="substitute"))
     with pytest.raises(NotComparable, match="protects one user"):
         judge(gaussian_runs(rng), accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove", unit="user"))
-    members = MemberScores(scores=[1, 2], member=[1, 0], propensity=[0.5, 0.5], relation="add-remove")
-    with pytest.raises(da.InputError, match="no test of a claim for MemberScores"):
-        judge(members, CLAIM)
+    pairs = known.GeneratedPairs().sample(rng)
+    with pytest.raises(da.InputError, match="no test of a claim for PairedScores"):
+        judge(pairs, accounting.gaussian(mu=1.0, delta=1e-5, relation="substitute"))
     with pytest.raises(da.InputError, match="`claim` must be an UpperBound"):
         judge(gaussian_runs(rng), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("truth", "claim"),
+    [
+        (known.ShiftedMembers(1.0, 300, bayes=True), UpperBound(epsilon=1.0, delta=0.0, relation="substitute")),
+        (
+            known.ShiftedMembers(1.0, 300, 1.0, "Gaussian", True),
+            accounting.gaussian(mu=1.0, delta=1e-5, relation="substitute"),
+        ),
+        (known.NoisyVotes(), UpperBound(epsilon=0.748, delta=0.0, relation="substitute")),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_true_claims_about_given_members_and_answers_are_seldom_contradicted(truth, claim):
+    rng = np.random.default_rng(14)
+    accept = members.conditions_of(truth.sample(rng), 0.0) if isinstance(truth, known.ShiftedMembers) else ()
+    verdicts = [judge(truth.sample(rng), claim, accept=accept) for _ in range(200)]
+    assert sum(verdict.contradicted for verdict in verdicts) <= 23  # BinomialInv(1 - 1e-4; 200, .05)
+
+
+def test_false_claims_about_given_members_and_answers(rng):
+    leaky = known.ShiftedMembers(2.0, 2000).sample(rng)
+    claim = UpperBound(epsilon=0.5, delta=0.0, relation="substitute")
+    assert judge(leaky, claim).outcome is Outcome.CONTRADICTED_IF
+    assert judge(leaky, claim, accept=members.conditions_of(leaky, 0.0)).contradicted
+    weak = accounting.gaussian(mu=0.2, delta=1e-5, relation="substitute")
+    assert judge(leaky, weak).outcome is Outcome.CONTRADICTED_IF
+    votes = known.NoisyVotes().sample(rng)
+    assert judge(votes, UpperBound(epsilon=0.3, delta=0.0, relation="substitute")).contradicted
+    few = known.NoisyVotes(trials=3).sample(rng)
+    assert judge(few, UpperBound(epsilon=3.0, delta=0.0, relation="substitute")).outcome is Outcome.UNINFORMATIVE
 
 
 def test_printed_p_value_rounds_up(rng):

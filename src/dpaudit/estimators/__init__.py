@@ -7,9 +7,13 @@
 | runs that arrive one by one | `epsilon_from_stream` | | | planned from the past |
 | `CanaryScores` | `epsilon_from_canaries` | | | `GuessPath()`: one exactly calibrated path |
 | `CanaryScores` | | `mu_from_canaries` | `family_from_canaries` | `FractionGrid()`: 30, 10, 3 %, Bonferroni |
+| `MemberScores` | `epsilon_from_members` | `mu_from_members` | | `GuessPath()`, signed by the propensities |
+| `PairedScores` | `panoramia`: the joint region of closeness and leakage | | | `GuessPath(8)` |
+| `OutputCounts` | `renyi_from_outputs`: Renyi divergences, all orders at once | | | every answer, paid for |
 
 From counts, in the classic published forms: `clopper_pearson_epsilon`, `clopper_pearson_mu`, `one_run_epsilon`,
-`one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge`.
+`one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge`, a propensity model by
+`refute_propensity`.
 """
 
 from dpaudit.estimators.canaries import (
@@ -21,6 +25,9 @@ from dpaudit.estimators.canaries import (
     tau_max,
 )
 from dpaudit.estimators.claims import judge
+from dpaudit.estimators.members import epsilon_from_members, mu_from_members, refute_propensity
+from dpaudit.estimators.outputs import renyi_from_outputs
+from dpaudit.estimators.pairs import panoramia
 from dpaudit.estimators.plans import plan_guesses
 from dpaudit.estimators.runs import (
     clopper_pearson_epsilon,
@@ -38,15 +45,20 @@ __all__ = [
     "clopper_pearson_mu",
     "epsilon_curve_from_runs",
     "epsilon_from_canaries",
+    "epsilon_from_members",
     "epsilon_from_runs",
     "epsilon_from_stream",
     "family_from_canaries",
     "family_from_runs",
     "judge",
     "mu_from_canaries",
+    "mu_from_members",
     "mu_from_runs",
     "one_run_epsilon",
     "one_run_mu",
+    "panoramia",
     "plan_guesses",
+    "refute_propensity",
+    "renyi_from_outputs",
     "tau_max",
 ]

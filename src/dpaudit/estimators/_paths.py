@@ -38,20 +38,42 @@ def _crossing(ranks: Sequence[int], smallest: float, p: float) -> float:
 
 
 def invert(ranks: Sequence[int], correct: Sequence[int], *, alpha: float, slack: Slack) -> tuple[float, bool]:
-    """Scan the fixed grid; the exact probability, between T and K T, is computed only where that leaves a doubt."""
+    """Invert the path of equal coins on the fixed grid."""
 
-    def rejected(epsilon: float) -> bool:
-        p = float(special.expit(epsilon))
-        smallest, added = _smallest_tail(ranks, correct, p), slack(epsilon)
-        if len(ranks) * smallest * _binomial.ROUNDING + added <= alpha:
+    def smallest(epsilon: float) -> float:
+        return _smallest_tail(ranks, correct, float(special.expit(epsilon)))
+
+    def crossing(epsilon: float, tail: float) -> float:
+        return _crossing(ranks, tail, float(special.expit(epsilon)))
+
+    return scan_path(len(ranks), smallest, crossing, alpha=alpha, slack=slack, most=slack(0.0))
+
+
+def scan_path(
+    looks: int,
+    smallest: Callable[[float], float],
+    crossing: Callable[[float, float], float],
+    *,
+    alpha: float,
+    slack: Slack,
+    most: float,
+) -> tuple[float, bool]:
+    """Scan the fixed grid of a path test with the statistic T = smallest(theta), which grows with theta.
+
+    The exact probability crossing(theta, T) lies between T and looks * T; it is computed only where that leaves a
+    doubt, and the part of the grid that is rejected beyond doubt is found by bisection. `most` bounds the slack.
+    """
+
+    def rejected(theta: float) -> bool:
+        tail, added = smallest(theta), slack(theta)
+        if looks * tail * _binomial.ROUNDING + added <= alpha:
             return True
-        if smallest + added > alpha:
+        if tail + added > alpha:
             return False
-        return _crossing(ranks, smallest, p) + added <= alpha
+        return crossing(theta, tail) + added <= alpha
 
-    def surely(index: int) -> bool:  # true up to some epsilon, because T grows with it
-        p = float(special.expit(index * _inversion.GRID_STEP))
-        return len(ranks) * _smallest_tail(ranks, correct, p) * _binomial.ROUNDING + slack(0.0) <= alpha
+    def surely(index: int) -> bool:
+        return looks * smallest(index * _inversion.GRID_STEP) * _binomial.ROUNDING + most <= alpha
 
     low, high = -1, round(_inversion.GRID_CAP / _inversion.GRID_STEP)
     while high - low > 1:

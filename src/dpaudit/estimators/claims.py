@@ -9,7 +9,7 @@ from functools import partial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import UpperBound, Verdict, check_comparable, decide
-from dpaudit.estimators import _paths
+from dpaudit.estimators import _paths, members
 from dpaudit.estimators.canaries import (
     conditions_of,
     curve_p_value,
@@ -17,21 +17,23 @@ from dpaudit.estimators.canaries import (
     needs_coins,
     shifted_delta,
 )
+from dpaudit.estimators.outputs import event_cuts
 from dpaudit.estimators.plans import plan_test
 from dpaudit.estimators.runs import cuts_p_value, needs_runs, perfect_cuts
 from dpaudit.estimators.thresholds import (
+    Cut,
     Cuts,
     GuessPath,
     RankGrid,
     cuts_from_runs,
     guesses_from_canaries,
 )
-from dpaudit.evidence import CanaryScores, RunScores
+from dpaudit.evidence import CanaryScores, MemberScores, OutputCounts, RunScores
 from dpaudit.tradeoff import ApproximateDP, RandomizedResponse, TradeOff
 
 
 def judge(
-    evidence: RunScores | CanaryScores,
+    evidence: RunScores | CanaryScores | MemberScores | OutputCounts,
     claim: UpperBound,
     confidence: float = 0.95,
     accept: Iterable[str] = (),
@@ -44,7 +46,8 @@ def judge(
     Parameters
     ----------
     evidence
-        Runs or canaries, under the relation and unit of the claim; anything else raises `NotComparable`.
+        Runs, canaries, given members or counts of answers, under the relation and unit of the claim; unlike ones raise
+        `NotComparable`. A PANORAMIA region has no test of its own.
     claim
         From `accounting`, or `UpperBound(epsilon=, delta=, relation=)` for a bare pair, which is tested as the curve of
         all such mechanisms and says little.
@@ -69,10 +72,16 @@ def judge(
     elif isinstance(evidence, CanaryScores):
         p_value, least = _judge_canaries(needs_coins("judge", evidence), claim, confidence)
         conditions = conditions_of(evidence)
+    elif isinstance(evidence, MemberScores):
+        p_value, least = _judge_members(members.needs_members("judge", evidence), claim, alpha)
+        conditions = members.conditions_of(evidence, 0.0)
+    elif isinstance(evidence, OutputCounts):
+        p_value, least = _judge_outputs(evidence, claim)
+        conditions = evidence.conditions
     else:
         raise InputError(
             f"`judge` has no test of a claim for {type(evidence).__name__}.",
-            "it takes RunScores and CanaryScores.",
+            "PANORAMIA bounds epsilon only for an asserted closeness: compare(region.epsilon(c), claim).",
         )
     check_comparable(
         found=evidence.relation, promised=claim.relation, found_unit=evidence.unit, promised_unit=claim.unit
@@ -97,6 +106,20 @@ def _judge_runs(evidence: RunScores, claim: UpperBound) -> tuple[float, float]:
     cuts = cuts_from_runs(RankGrid(), evidence, name="judge", objective=lambda cut: 0.0, extreme=bare)
     curve = claim.hypothesis
     return cuts_p_value(curve, cuts), cuts_p_value(curve, Cuts(perfect_cuts(cuts), ""))
+
+
+def _judge_members(evidence: MemberScores, claim: UpperBound, alpha: float) -> tuple[float, float]:
+    """The signed path, at the claim's pair or at one pair of its curve that is fixed before the data."""
+    pair = _as_pair(claim.hypothesis)
+    fixed = None if pair is None else (pair.eps, pair.slack)
+    return members.curve_p_values(evidence, claim.hypothesis, fixed, alpha)
+
+
+def _judge_outputs(evidence: OutputCounts, claim: UpperBound) -> tuple[float, float]:
+    """Every answer to every query, and its complement, as an event; Bonferroni over all."""
+    cuts = Cuts(tuple(event_cuts(evidence)), "")
+    perfect = Cuts(tuple(Cut(0, cut.negatives, 0, cut.positives) for cut in cuts.cuts), "")
+    return cuts_p_value(claim.hypothesis, cuts), cuts_p_value(claim.hypothesis, perfect)
 
 
 def _judge_canaries(evidence: CanaryScores, claim: UpperBound, confidence: float) -> tuple[float, float]:

@@ -30,12 +30,12 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.evidence import CanaryScores, RunScores
+from dpaudit.evidence import CanaryScores, MemberScores, PairedScores, RunScores
 
 NULL_FRACTIONS = (0.005, 0.02, 0.08, 0.16, 0.32, 0.5)
 EXTREME_RANKS = (1, 3, 10, 30)
 EXTREME_FROM = 2000
-TIES, SPLIT = 0x74696573, 0x73706C74  # names of the two random streams
+TIES, SPLIT, TAMPER = 0x74696573, 0x73706C74, 0x74616D70  # names of the random streams
 
 
 @dataclass(frozen=True)
@@ -361,25 +361,77 @@ def guesses_from_canaries(evidence: CanaryScores) -> Guesses:
     """Rank the canaries and count right guesses along the ranks; tied scores are shuffled by the seed alone."""
     keys = np.abs(evidence.scores) if evidence.sides == "sign" else evidence.scores
     marks = (evidence.scores > 0.0) == evidence.included if evidence.sides == "sign" else evidence.included
-    ranked = _ranked(keys, marks, evidence.seed)
+    ranked = marks[ranked_rows(keys, marks, seed=evidence.seed)]
     top = np.concatenate([[0], np.cumsum(ranked[::-1], dtype=np.int64)])
     if evidence.sides != "both":
         return Guesses(ranked.size, top, None)
     return Guesses(ranked.size, top, np.concatenate([[0], np.cumsum(~ranked, dtype=np.int64)]))
 
 
-def _ranked(keys: NDArray[np.float64], marks: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
-    """`marks` in ascending order of `keys`. A tie is a uniformly random order, the same for any order of the rows.
+def ranked_rows(keys: NDArray[np.float64], *marks: NDArray[Any], seed: int) -> NDArray[np.intp]:
+    """Rows in ascending order of `keys`. A tie is a uniformly random order, the same for any order of the file.
 
     Sorting a tied block by its marks first and shuffling it then leaves the order uniform and independent of the marks.
     """
     order = np.argsort(keys)
     arranged = keys[order]
     if not np.any(arranged[1:] == arranged[:-1]):
-        return marks[order]
-    order = np.lexsort((marks, keys))
-    uniforms = _stream(seed, TIES, keys[order], marks[order]).random(keys.size)
-    return marks[order][np.lexsort((uniforms, keys[order]))]
+        return order
+    order = np.lexsort((*marks, keys))
+    uniforms = _stream(seed, TIES, keys[order], *(mark[order] for mark in marks)).random(keys.size)
+    return order[np.lexsort((uniforms, keys[order]))]
+
+
+def member_guesses(scores: NDArray[np.float64], evidence: PairedScores) -> NDArray[np.int64]:
+    """How many of the n highest scores are included, for n = 0, 1, ..., m."""
+    ranked = evidence.included[ranked_rows(scores, evidence.included, seed=evidence.seed)]
+    return np.concatenate([[0], np.cumsum(ranked[::-1], dtype=np.int64)])
+
+
+@dataclass(frozen=True, eq=False)
+class MemberGuesses:
+    """Guesses about members in order of confidence.
+
+    `offset` is the log-odds that the features alone give to the guess, `correct` whether it is right, `keep` the chance
+    with which tampering keeps it.
+    """
+
+    offset: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+    keep: NDArray[np.float64]
+    uniforms: NDArray[np.float64]
+    members: int
+
+    def counts(self, ranks: list[int]) -> list[int]:
+        return [int(self.correct[:rank].sum()) for rank in ranks]
+
+
+def guesses_from_members(
+    evidence: MemberScores, lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> MemberGuesses:
+    """Rank the rows and take the guesses; `lower` and `upper` bound the log-odds of membership (THEORY 2.8).
+
+    A member guess is credited to the features by the upper bound, the other by the lower one. Where a bound is infinite
+    and the guess goes against it, the features are given no say: the guess counts as any other, never as impossible.
+    """
+    keys = np.abs(evidence.scores) if evidence.sides == "sign" else evidence.scores
+    order = ranked_rows(keys, evidence.member, lower, upper, seed=evidence.seed)
+    rows, says_member = order[::-1], np.ones(order.size, dtype=np.bool_)
+    if evidence.sides == "sign":
+        says_member = evidence.scores[rows] > 0.0
+    elif evidence.sides == "both":
+        rows, says_member = rows.copy(), np.arange(order.size) % 2 == 0
+        rows[0::2], rows[1::2] = order[::-1][: (order.size + 1) // 2], order[: order.size // 2]
+    offset = np.where(says_member, upper[rows], -lower[rows])
+    extreme = np.maximum(np.abs(lower[rows]), np.abs(upper[rows]))
+    uniforms = _stream(evidence.seed, TAMPER, evidence.scores[order], evidence.member[order]).random(order.size)
+    return MemberGuesses(
+        np.where(offset == -np.inf, 0.0, offset),
+        evidence.member[rows] == says_member,
+        (1.0 + np.exp(-extreme)) / 2.0,
+        uniforms,
+        int(evidence.member.sum()),
+    )
 
 
 def guess_counts(strategy: Fixed | FractionGrid, canaries: int) -> list[int]:

@@ -1,0 +1,413 @@
+"""Bounds from known members and non-members that nobody randomised (`MemberScores`): THEORY 2.7 and 2.8.
+
+Membership can be guessed from the features alone; how well is what the propensity says. Three corrections:
+
+| correction | what it does | needs |
+|---|---|---|
+| "conditional" (default) | a guess is right with probability at most sig(epsilon + its log-odds) | propensities |
+| "tampered" | guesses are dropped at random with the features' strength, then the f-DP recursion | propensities |
+| "composition" | the worst log-odds is added to epsilon for every row | overlap=(eta, delta_ds) |
+
+Every bound here is conditional on the propensities, and says so. The papers' printed forms over-claim (THEORY 1.4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+
+import numpy as np
+from scipy import special
+
+from dpaudit import _binomial, _poisson_binomial
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+from dpaudit.bounds import LowerBound, Outcome, Verdict
+from dpaudit.estimators import _inversion, _paths
+from dpaudit.estimators.canaries import excess, invert_recursion, one_run_epsilon, shifted_delta
+from dpaudit.estimators.runs import convert
+from dpaudit.estimators.thresholds import (
+    Fixed,
+    FractionGrid,
+    GuessPath,
+    MemberGuesses,
+    Strategy,
+    Uncorrected,
+    guess_counts,
+    guesses_from_members,
+    refuse,
+)
+from dpaudit.evidence import MemberScores
+from dpaudit.tradeoff import GAUSSIAN, Family, Gaussian, TradeOff, approximate
+
+CORRECTIONS = ("conditional", "tampered", "composition")
+INDEPENDENT = "given the features, memberships are independent of each other"
+REFERENCES = ("Cebere et al., Privacy Auditing with Zero (0) Training Run, with the corrections of THEORY 1.4",)
+Overlap = tuple[float, float]
+
+
+def epsilon_from_members(
+    evidence: MemberScores,
+    *,
+    delta: float,
+    confidence: float = 0.95,
+    correction: str = "conditional",
+    guesses: Strategy | None = None,
+    log_odds_error: float = 0.0,
+    overlap: Overlap | None = None,
+    blind: MemberScores | None = None,
+) -> LowerBound:
+    """Lower bound on epsilon at `delta` from given members, if the propensities are not over-confident.
+
+    Parameters
+    ----------
+    guesses
+        Conditional: `GuessPath()` (default), `Fixed(...)`, `FractionGrid()`. The others: `FractionGrid()` (default) or
+        `Fixed(...)`; composition also takes `GuessPath()`.
+    log_odds_error
+        Widens every propensity by this much in log-odds: the bound holds if none is wrong by more.
+    overlap
+        (eta, delta_ds) for the composition: all but a share delta_ds of each group has propensities in [eta, 1 - eta].
+    blind
+        The same rows scored without the model. If that attack alone refutes the propensities, no number is reported.
+    """
+    family = approximate(check.delta(delta))
+    return _from_members(
+        "epsilon_from_members", evidence, family, delta, confidence, correction, guesses, log_odds_error, overlap, blind
+    )
+
+
+def mu_from_members(
+    evidence: MemberScores,
+    *,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    correction: str = "conditional",
+    guesses: Strategy | None = None,
+    log_odds_error: float = 0.0,
+    overlap: Overlap | None = None,
+    blind: MemberScores | None = None,
+) -> LowerBound:
+    """Lower bound on mu of Gaussian DP from given members; the parameters are those of `epsilon_from_members`.
+
+    The conditional form tests mu through one (epsilon, delta_mu(epsilon)), with epsilon a function of m, mu and the
+    confidence alone (THEORY 2.8): far stronger under shift than tampering.
+    """
+    return _from_members(
+        "mu_from_members", evidence, GAUSSIAN, delta, confidence, correction, guesses, log_odds_error, overlap, blind
+    )
+
+
+def refute_propensity(
+    evidence: MemberScores, *, confidence: float = 0.95, log_odds_error: float = 0.0, guesses: Strategy | None = None
+) -> Verdict:
+    """Try to refute the propensities by an attack that never saw the model (THEORY 2.8, gate).
+
+    Without the model epsilon is 0, so if the bounds on the propensities hold, "contradicted" is said with probability
+    at most 1 - confidence. "Consistent" proves nothing: a better blind attack may yet refute them.
+    """
+    name = "refute_propensity"
+    ready = needs_members(name, evidence)
+    alpha = 1.0 - check.confidence(confidence)
+    found = _signed(ready, log_odds_error)
+    p_value = _Path(found, _ranks(name, GuessPath() if guesses is None else guesses, found)).p_value(0.0, 0.0)
+    refuted = p_value <= alpha
+    word = "refuted" if refuted else "not refuted"
+    return Verdict(
+        outcome=Outcome.CONTRADICTED if refuted else Outcome.CONSISTENT,
+        sentence=f"The propensities are {word} by this blind attack (p = {p_value:.2g}).",
+        confidence=confidence,
+        relation=ready.relation,
+        p_value=p_value,
+        assumptions=(),
+        method="blind attack at epsilon 0",
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- evidence
+
+
+def needs_members(name: str, evidence: object) -> MemberScores:
+    """The evidence, one row a unit, or an error that names what to do instead."""
+    if not isinstance(evidence, MemberScores):
+        kind = type(evidence).__name__
+        hint = {
+            "CanaryScores": f"use `estimators.{name.replace('members', 'canaries')}` where coins decided.",
+            "RunScores": f"use `estimators.{name.replace('members', 'runs')}` for independent runs.",
+            "PairedScores": "use `estimators.panoramia`.",
+        }.get(kind)
+        raise InputError(f"`{name}` needs known members and non-members (MemberScores), got {kind}.", hint)
+    if evidence.assignment == "split":
+        raise InputError(
+            f"`{name}` is for membership that nobody randomised, got a random hold-out.",
+            "`evidence.as_split().thinned(seed=...)` makes fair coins of it, for the estimators of canaries.",
+        )
+    return evidence.reduced()
+
+
+def _signed(evidence: MemberScores, log_odds_error: float) -> MemberGuesses:
+    error = check.number("log_odds_error", log_odds_error, low=0.0)
+    bounds = np.atleast_2d(evidence.propensity.T)
+    lower, upper = special.logit(bounds[0]) - error, special.logit(bounds[-1]) + error
+    if np.all((lower == np.inf) | (upper == -np.inf)):
+        raise InputError(
+            "members and non-members have disjoint supports: every propensity is 0 or 1.",
+            "no audit of given members is possible without overlap; find a column that separates them by design.",
+        )
+    return guesses_from_members(evidence, lower, upper)
+
+
+def _ranks(name: str, strategy: Strategy, found: MemberGuesses) -> list[int]:
+    m = found.correct.size
+    if isinstance(strategy, GuessPath):
+        return strategy.ranks(m)
+    if isinstance(strategy, FractionGrid) or (isinstance(strategy, Fixed) and strategy.score is None):
+        return guess_counts(strategy, m)
+    raise refuse(name, strategy, "GuessPath(), Fixed(guesses=) or Fixed(fraction=), or FractionGrid()")
+
+
+def conditions_of(evidence: MemberScores, log_odds_error: float, overlap: Overlap | None = None) -> tuple[str, ...]:
+    """What every statement from given members depends on."""
+    if overlap is not None:
+        eta, share = overlap
+        propensity = f"all but a share {share:g} of each group has its propensity in [{eta:g}, {1 - eta:g}]"
+    elif log_odds_error > 0.0:
+        propensity = f"no propensity is over-confident by more than {log_odds_error:g} in log-odds"
+    else:
+        propensity = "the propensities are not over-confident"
+    return (*evidence.conditions, propensity, INDEPENDENT)
+
+
+# ------------------------------------------------------------------------------------------------------ the signed path
+
+
+class _Path:
+    """The signed Poisson-binomial test at a few ranks, one exactly calibrated path (THEORY 2.8)."""
+
+    def __init__(self, found: MemberGuesses, ranks: list[int]):
+        self.found, self.ranks, self.correct = found, ranks, found.counts(ranks)
+        self._parts = lru_cache(maxsize=4)(self._blocks)
+
+    def _blocks(self, epsilon: float) -> list[_poisson_binomial.Law]:
+        rates = special.expit(epsilon + self.found.offset[: self.ranks[-1]])
+        return _poisson_binomial.blocks(rates, self.ranks)
+
+    def smallest(self, epsilon: float) -> float:
+        return _poisson_binomial.smallest_tail(self._parts(epsilon), self.correct)
+
+    def crossing(self, epsilon: float, tail: float) -> float:
+        return _poisson_binomial.crossing(self._parts(epsilon), tail)
+
+    def p_value(self, epsilon: float, slack: float) -> float:
+        return min(1.0, self.crossing(epsilon, self.smallest(epsilon)) + slack)
+
+    def perfect(self) -> _Path:
+        """The same guesses, all of them right."""
+        return _Path(replace(self.found, correct=np.ones_like(self.found.correct)), self.ranks)
+
+
+def least_epsilon(curve: TradeOff, m: int, alpha: float) -> float:
+    """The smallest epsilon with m delta(epsilon) / (1 + e^epsilon) <= alpha / 4: fixed before any data (THEORY 2.8)."""
+
+    def small(epsilon: float) -> bool:
+        return excess(m, epsilon, curve.delta(epsilon)) <= alpha / 4.0
+
+    if small(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not small(high):
+        low, high = high, 2.0 * high
+        if high > 1000.0:
+            return high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if small(middle) else (middle, high)
+    return high
+
+
+def curve_p_values(
+    evidence: MemberScores, curve: TradeOff, pair: Overlap | None, alpha: float, log_odds_error: float = 0.0
+) -> tuple[float, float]:
+    """p-value of a claimed curve by the signed path, and that of a perfect attack; `pair` where it is a bare pair."""
+    found = _signed(evidence, log_odds_error)
+    m = found.correct.size
+    path = _Path(found, GuessPath().ranks(m))
+    epsilon = least_epsilon(curve, m, alpha) if pair is None else pair[0]
+    slack = excess(m, epsilon, curve.delta(epsilon) if pair is None else pair[1])
+    return path.p_value(epsilon, slack), path.perfect().p_value(epsilon, slack)
+
+
+# ----------------------------------------------------------------------------------------------------------- estimators
+
+
+def _from_members(
+    name: str,
+    evidence: MemberScores,
+    family: Family,
+    delta: float | None,
+    confidence: float,
+    correction: str,
+    guesses: Strategy | None,
+    log_odds_error: float,
+    overlap: Overlap | None,
+    blind: MemberScores | None,
+) -> LowerBound:
+    evidence = needs_members(name, evidence)
+    alpha = 1.0 - check.confidence(confidence)
+    check.choice("correction", correction, CORRECTIONS)
+    delta = None if delta is None else check.delta(delta)
+    if (overlap is not None) != (correction == "composition"):
+        raise InputError("`overlap` goes with correction='composition', and only with it.", "overlap=(eta, delta_ds).")
+    if blind is not None:
+        _gate(evidence, blind, confidence, log_odds_error)
+    found = _signed(evidence, log_odds_error)
+    default: Strategy = GuessPath() if correction == "conditional" else FractionGrid()
+    strategy = default if guesses is None else guesses
+    pure = family is not GAUSSIAN
+    if correction == "conditional":
+        theta, capped, words, p_value, ceiling = _conditional(name, found, strategy, family, delta, alpha)
+    elif correction == "tampered":
+        theta, capped, words, p_value, ceiling = _tampered(name, found, strategy, family, alpha)
+    else:
+        theta, capped, words, p_value, ceiling = _composed(name, found, strategy, family, delta, alpha, overlap)
+    converted, conversion = (theta, ()) if pure else convert(family, theta, delta)
+    conditions = (*conditions_of(evidence, log_odds_error, overlap), *conversion)
+    return LowerBound(
+        epsilon=converted,
+        delta=delta,
+        confidence=confidence,
+        relation=evidence.relation,
+        method=f"given members, {correction} correction",
+        guarantee="estimate" if isinstance(strategy, Uncorrected) else "conditional",
+        assumptions=conditions,
+        mu=None if pure else theta,
+        theta=theta,
+        parameter=family.parameter,
+        family=None if pure else family.name,
+        selection=words,
+        ceiling=ceiling,
+        unit=evidence.unit,
+        size=f"{int(evidence.member.sum()):,} members, {int((~evidence.member).sum()):,} non-members",
+        capped=capped,
+        references=REFERENCES,
+        test=p_value,
+    )
+
+
+def _gate(evidence: MemberScores, blind: MemberScores, confidence: float, log_odds_error: float) -> None:
+    other = needs_members("blind", blind)
+    if other.scores.size != evidence.scores.size or not np.array_equal(other.propensity, evidence.propensity):
+        raise InputError("`blind` must be the same rows with the same propensities, scored without the model.")
+    verdict = refute_propensity(other, confidence=confidence, log_odds_error=log_odds_error)
+    if verdict.contradicted:
+        raise InputError(
+            f"the propensities are refuted by the blind attack (p = {verdict.p_value:.2g}): no bound is reported.",
+            "mend the propensity model, or widen it with `log_odds_error`.",
+        )
+
+
+Found = tuple[float, bool, str, Callable[[float], float] | None, float | None]
+
+
+def _conditional(
+    name: str, found: MemberGuesses, strategy: Strategy, family: Family, delta: float | None, alpha: float
+) -> Found:
+    ranks, m = _ranks(name, strategy, found), found.correct.size
+    path = _Path(found, ranks)
+
+    def level(theta: float) -> tuple[float, float]:
+        """The (epsilon, slack) through which a parameter is tested."""
+        if family is GAUSSIAN:
+            epsilon = least_epsilon(Gaussian(theta), m, alpha)
+            return epsilon, excess(m, epsilon, Gaussian(theta).delta(epsilon))
+        return theta, excess(m, theta, delta or 0.0)
+
+    level = lru_cache(maxsize=4096)(level)
+    most = alpha / 4.0 if family is GAUSSIAN else excess(m, 0.0, delta or 0.0)
+
+    def invert(tested: _Path, looks: int) -> tuple[float, bool]:
+        return _paths.scan_path(
+            looks,
+            lambda theta: tested.smallest(level(theta)[0]),
+            lambda theta, tail: tested.crossing(level(theta)[0], tail),
+            alpha=alpha,
+            slack=lambda theta: level(theta)[1],
+            most=most,
+        )
+
+    theta, capped = invert(path, len(ranks))
+    ceiling = invert(path.perfect(), 1)[0]  # as if only one number were looked at: quick, a little high
+    words = f"{len(ranks)} numbers of guesses up to {ranks[-1]:,}, calibrated as one path"
+    return theta, capped, words, lambda value: path.p_value(*level(value)), ceiling
+
+
+def _tampered(name: str, found: MemberGuesses, strategy: Strategy, family: Family, alpha: float) -> Found:
+    """The f-DP recursion on guesses that are kept with probability (1 + e^-|log-odds|) / 2 (THEORY 003-10)."""
+    if isinstance(strategy, GuessPath):
+        raise InputError(f"`{name}` with tampering needs a number of guesses fixed in advance.", "use FractionGrid().")
+    numbers = _ranks(name, strategy, found)
+    m, kept = found.correct.size, found.uniforms < found.keep
+    right = {r: int((found.correct & kept)[:r].sum()) for r in numbers}
+    best = {r: int(kept[:r].sum()) for r in numbers}
+    level = alpha / len(numbers)
+    theta, capped = max(invert_recursion(family, m, r, right[r], level, 0.0) for r in numbers)
+    ceiling = max(invert_recursion(family, m, r, best[r], level, 0.0)[0] for r in numbers)
+    words = f"{', '.join(f'{r:,}' for r in numbers)} guesses, fixed in advance, tampered once"
+    return theta, capped, words, None, ceiling
+
+
+def _composed(
+    name: str,
+    found: MemberGuesses,
+    strategy: Strategy,
+    family: Family,
+    delta: float | None,
+    alpha: float,
+    overlap: Overlap | None,
+) -> Found:
+    """Distribution shift as one more mechanism (THEORY 2.7)."""
+    shift, share = _overlap(overlap)
+    m, right = found.correct.size, found.correct
+    if family is not GAUSSIAN and isinstance(strategy, GuessPath):
+        ranks = strategy.ranks(m)
+        total = shifted_delta(delta or 0.0, share)
+        slack = partial(excess, m, delta=total)
+        theta, capped = _paths.invert(ranks, found.counts(ranks), alpha=alpha, slack=slack)
+        ceiling = _paths.invert(ranks, ranks, alpha=alpha, slack=slack)[0]
+        words = f"{len(ranks)} numbers of guesses, calibrated as one path"
+        floor = math.ceil(shift / _inversion.GRID_STEP) * _inversion.GRID_STEP
+        return max(0.0, theta - floor), capped, words, None, max(0.0, ceiling - shift)
+    if isinstance(strategy, GuessPath):
+        raise InputError(f"`{name}` by composition needs a number of guesses fixed in advance.", "use FractionGrid().")
+    numbers = _ranks(name, strategy, found)
+    level = alpha / len(numbers)
+    words = f"{', '.join(f'{r:,}' for r in numbers)} guesses, fixed in advance, Bonferroni"
+    counts = {r: int(right[:r].sum()) for r in numbers}
+    if family is not GAUSSIAN:
+        total = shifted_delta(delta or 0.0, share)
+        one = partial(one_run_epsilon, canaries=m, delta=total, confidence=1.0 - level)
+        theta = max(0.0, max(one(guesses=r, correct=counts[r]) for r in numbers) - shift)
+        return theta, False, words, None, max(0.0, max(one(guesses=r, correct=r) for r in numbers) - shift)
+    if _binomial.two_sided_fair(found.members, m) < 1e-6:
+        raise InputError(
+            f"composition of mu needs as many members as non-members, got {found.members} of {m}.",
+            "use correction='conditional'.",
+        )
+    combined = _combined(2.0 * float(special.ndtri(special.expit(shift))))
+    theta, capped = max(invert_recursion(combined, m, r, counts[r], level, share) for r in numbers)
+    return theta, capped, words, None, max(invert_recursion(combined, m, r, r, level, share)[0] for r in numbers)
+
+
+def _overlap(overlap: Overlap | None) -> tuple[float, float]:
+    if not isinstance(overlap, tuple | list) or len(overlap) != 2:
+        raise InputError(f"`overlap` must be (eta, delta_ds), got {overlap!r}.")
+    eta = check.number("eta", overlap[0], low=5e-324, high=0.5)
+    return float(-special.logit(eta)), check.number("delta_ds", overlap[1], low=0.0, high=1.0)
+
+
+@lru_cache(maxsize=64)
+def _combined(shift_mu: float) -> Family:
+    """G_sqrt(mu^2 + mu_DS^2): Gaussian mechanisms compose by squares (THEORY 003-4)."""
+    return replace(GAUSSIAN, curve=lambda mu: Gaussian(math.hypot(mu, shift_mu)))

@@ -1,0 +1,150 @@
+"""Exact output laws of noisy votes (THEORY 2.10 and 4.3). For now: the formulas only."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+
+HISTOGRAM_NODES = 160
+VOTE_NODES = 160
+REACH = 9.5
+"""Standard deviations of noise that the quadrature covers on either side."""
+
+
+def noisy_argmax_probabilities(votes: Any, *, sigma: float) -> NDArray[np.float64]:
+    """P(argmax(votes + N(0, sigma^2 I)) = c) for each class, exact: independent noise for each bin (THEORY 002-4).
+
+    The integral over u = (x - n_c) / sigma of phi(u) prod_(i != c) Phi(u + (n_c - n_i) / sigma), by Gauss-Legendre.
+
+    >>> noisy_argmax_probabilities([14, 12, 10, 8, 6], sigma=2.0).round(6).tolist()
+    [0.725073, 0.222156, 0.046394, 0.00595, 0.000428]
+    """
+    counts = check.floats("votes", votes)
+    if counts.size < 2 or not np.all(np.isfinite(counts)):
+        raise InputError(f"`votes` must be finite counts of at least two classes, got {counts.tolist()}.")
+    sigma = check.number("sigma", sigma, low=5e-324)
+    nodes, weights = np.polynomial.legendre.leggauss(HISTOGRAM_NODES)
+    found = np.empty(counts.size)
+    for c, own in enumerate(counts):
+        low, high = -REACH, REACH + max(0.0, (float(counts.max()) - own) / sigma)
+        u = low + (nodes + 1.0) / 2.0 * (high - low)
+        others = np.delete(counts, c)
+        logs = special.log_ndtr(u[:, None] + (own - others)[None, :] / sigma).sum(axis=1)
+        density = np.exp(logs - 0.5 * u * u) / math.sqrt(2.0 * math.pi)
+        found[c] = (high - low) / 2.0 * float(weights @ density)
+    return found
+
+
+def multinomial_argmax_probabilities(
+    probabilities: Any, *, teachers: int, sigma: float, special: Any = None
+) -> NDArray[np.float64]:
+    """The law of the noisy argmax when `teachers` independent teachers vote by `probabilities`, exact (THEORY 4.3).
+
+    With `special`, one of the teachers votes by that law instead. Poissonised generating functions: with the noisy
+    maximum at x, P(Y = c) is the coefficient of z^k in a_c prod_(i != c) A_i, integrated over x; products of all but
+    one factor come from prefixes and suffixes, and every term is positive, so rare classes keep their digits.
+    """
+    law = _votes("probabilities", probabilities)
+    k = check.count("teachers", teachers, low=1)
+    sigma = check.number("sigma", sigma, low=5e-324)
+    odd = None if special is None else _votes("special", special)
+    if odd is not None and odd.size != law.size:
+        raise InputError(f"`special` must be a law over the same {law.size} classes, got {odd.size}.")
+    nodes, weights = np.polynomial.legendre.leggauss(max(VOTE_NODES, math.ceil(2.5 * (k / sigma + 2.0 * REACH))))
+    low, high = -REACH * sigma, k + REACH * sigma
+    x = low + (nodes + 1.0) / 2.0 * (high - low)
+    scale = weights * (high - low) / 2.0
+    degree = k if odd is None else k - 1
+    masses = stats.poisson.pmf(np.arange(degree + 1)[None, :], (k * law)[:, None])
+    plain = _coefficients(x, masses, sigma, shift=0.0)
+    moved = None if odd is None else _coefficients(x, masses, sigma, shift=1.0)
+    found = _coefficient_of_argmax(plain, moved, odd, degree)
+    return np.asarray(scale @ found) / float(stats.poisson.pmf(k, k))
+
+
+def _votes(name: str, values: Any) -> NDArray[np.float64]:
+    law = check.floats(name, values)
+    if law.size < 2 or not np.all(law >= 0.0) or abs(float(law.sum()) - 1.0) > 1e-9:
+        raise InputError(f"`{name}` must be probabilities of at least two classes that sum to 1.")
+    return law
+
+
+Factors = tuple[NDArray[np.float64], NDArray[np.float64]]
+Dual = tuple[NDArray[np.float64], NDArray[np.float64] | None]
+
+
+def _coefficients(x: NDArray[np.float64], masses: NDArray[np.float64], sigma: float, *, shift: float) -> Factors:
+    """A_i[h] = Pois(h) Phi((x - h - shift) / s) and a_c[h] with the density, for every node x: (nodes, classes, h)."""
+    z = (x[:, None, None] - np.arange(masses.shape[1])[None, None, :] - shift) / sigma
+    density = np.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * sigma)
+    return masses[None, :, :] * special.ndtr(z), masses[None, :, :] * density
+
+
+def _coefficient_of_argmax(
+    plain: Factors, moved: Factors | None, odd: NDArray[np.float64] | None, degree: int
+) -> NDArray[np.float64]:
+    """Coefficient of z^degree of a_c prod_(i != c) A_i for each node and class; the dual part where one vote is odd."""
+    below, at = plain
+    classes = below.shape[1]
+    if moved is None or odd is None:
+        pairs: list[Dual] = [(below[:, i], None) for i in range(classes)]
+        tops: list[Dual] = [(at[:, i], None) for i in range(classes)]
+    else:
+        pairs = [(below[:, i], odd[i] * moved[0][:, i]) for i in range(classes)]
+        tops = [(at[:, i], odd[i] * moved[1][:, i]) for i in range(classes)]
+    prefixes, suffixes = _running(pairs), _running(pairs[::-1])[::-1]
+    columns = []
+    for c in range(classes):
+        around = _times(prefixes[c], suffixes[c + 1])
+        product = _last(around, tops[c])
+        columns.append(product)
+    return np.stack(columns, axis=1)
+
+
+def _running(factors: list[Dual]) -> list[Dual]:
+    """Products of the first 0, 1, ..., n factors."""
+    one = np.zeros_like(factors[0][0])
+    one[:, 0] = 1.0
+    found: list[Dual] = [(one, None if factors[0][1] is None else np.zeros_like(one))]
+    for factor in factors:
+        found.append(_times(found[-1], factor))
+    return found
+
+
+def _times(a: Dual, b: Dual) -> Dual:
+    """Truncated product of polynomials a + e a', e^2 = 0, node by node; directly, so that every term stays positive."""
+    value = _convolve(a[0], b[0])
+    if a[1] is None or b[1] is None:
+        return value, None
+    return value, _convolve(a[0], b[1]) + _convolve(a[1], b[0])
+
+
+def _convolve(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    size = a.shape[1]
+    return np.stack([np.convolve(row, other)[:size] for row, other in zip(a, b, strict=True)])
+
+
+def _last(a: Dual, b: Dual) -> NDArray[np.float64]:
+    """The highest coefficient of the product (of its e-part where there is one)."""
+    plain = np.einsum("nh,nh->n", a[0], b[0][:, ::-1])
+    if a[1] is None or b[1] is None:
+        return plain
+    return np.einsum("nh,nh->n", a[0], b[1][:, ::-1]) + np.einsum("nh,nh->n", a[1], b[0][:, ::-1])
+
+
+def knn_inclusion_probability(*, rank: int, neighbors: int, sampling_rate: float) -> float:
+    """P(the point of this rank is among the k nearest of a Poisson subsample): gamma P(Bin(rank - 1, gamma) <= k - 1).
+
+    >>> knn_inclusion_probability(rank=1, neighbors=3, sampling_rate=0.25)
+    0.25
+    """
+    rank, k = check.count("rank", rank, low=1), check.count("neighbors", neighbors, low=1)
+    gamma = check.number("sampling_rate", sampling_rate, low=5e-324, high=1.0)
+    return gamma * float(stats.binom.cdf(k - 1, rank - 1, gamma))

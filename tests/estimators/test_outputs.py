@@ -1,0 +1,161 @@
+"""Renyi divergences from counts: corners, boxes by a primal twin, composition guard."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import dpaudit as da
+from dpaudit import OutputCounts, estimators
+from dpaudit.divergences import bernoulli_renyi
+from dpaudit.estimators import outputs
+from dpaudit.mechanisms import known
+from tests.conftest import gaussian_runs
+
+
+def binary(rng, p, q, trials, **more):
+    x, y = rng.binomial(trials, p), rng.binomial(trials, q)
+    return OutputCounts(present=[x, trials - x], absent=[y, trials - y], relation="add-remove", **more)
+
+
+def test_power_of_the_corner_bound():
+    """Issue 3: p = .1358, q = .1289, order 2, event and direction given, 1e6 trials: at least 0.6 of 4.24e-4."""
+    rng = np.random.default_rng(1)
+    true = bernoulli_renyi(0.1358, 0.1289, 2.0)
+    assert true == pytest.approx(4.24e-4, rel=2e-3)
+    found = [
+        estimators.renyi_from_outputs(
+            binary(rng, 0.1358, 0.1289, 10**6), orders=2, event=0, direction="present"
+        ).divergences[0]
+        for _ in range(200)
+    ]
+    assert np.median(found) >= 0.6 * true
+
+
+def test_corner_of_the_box_is_its_minimum(rng):
+    """THEORY 002-5: no pair inside the box has a smaller divergence than its nearest corner."""
+    for _ in range(100):
+        low, high = np.sort(rng.uniform(0.01, 0.99, 2))
+        q_low, q_high = np.sort(rng.uniform(0.01, 0.99, 2))
+        grid = [(p, q) for p in np.linspace(low, high, 9) for q in np.linspace(q_low, q_high, 9)]
+        least = min(bernoulli_renyi(p, q, 3.0) for p, q in grid)
+        corner = (
+            bernoulli_renyi(low, q_high, 3.0)
+            if low > q_high
+            else bernoulli_renyi(high, q_low, 3.0)
+            if high < q_low
+            else 0.0
+        )
+        assert corner <= least + 1e-12
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0, 8.0])
+def test_dual_of_the_k_cut_against_a_primal_solver(order):
+    """The dual never exceeds the primal minimum, and reaches it."""
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        p, q = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
+        boxes = [(np.maximum(law * 0.9 - 0.005, 0.0), np.minimum(law * 1.1 + 0.005, 1.0)) for law in (p, q)]
+
+        def cost(v, order=order):
+            terms = np.maximum(v[:4], 1e-12) ** order * np.maximum(v[4:], 1e-12) ** (1 - order)
+            return math.log(np.sum(terms)) / (order - 1)
+
+        found = optimize.minimize(
+            cost,
+            np.concatenate([p, q]),
+            method="SLSQP",
+            bounds=[*zip(*boxes[0], strict=True), *zip(*boxes[1], strict=True)],
+            constraints=[
+                {"type": "eq", "fun": lambda v: v[:4].sum() - 1},
+                {"type": "eq", "fun": lambda v: v[4:].sum() - 1},
+            ],
+            options={"maxiter": 500, "ftol": 1e-14},
+        )
+        primal = max(0.0, found.fun)
+        dual = outputs._least_divergence(boxes[0], boxes[1], order)
+        assert dual <= primal + 1e-7
+        assert dual >= 0.97 * primal - 1e-6
+
+
+def test_boxes_of_the_papers_are_estimates(rng):
+    evidence = known.NoisyVotes().sample(rng)
+    exact = estimators.renyi_from_outputs(evidence, orders=[2.0, math.inf], cuts="all")
+    assert exact.guarantee == "certified"
+    for method in ("goodman", "sison-glaz", "bootstrap"):
+        found = estimators.renyi_from_outputs(evidence, orders=[2.0, math.inf], cuts="all", method=method)
+        assert found.guarantee == "estimate"
+        assert found.divergences[0] > 0
+    two = estimators.renyi_from_outputs(evidence, orders=2, event=[0, 2], method="bootstrap")
+    assert two.guarantee == "estimate"
+
+
+def test_simultaneous_limits_against_their_laws(rng):
+    counts = np.array([60, 30, 10])
+    lower, upper = outputs._goodman_box(counts, 0.05)
+    chi = 5.7311  # chi-squared quantile at 1 - .05 / 3, one degree of freedom
+    for x, u in zip(counts, upper, strict=True):
+        assert (x / 100 - u) ** 2 == pytest.approx(chi * u * (1 - u) / 100, rel=1e-3)
+    low, high = outputs._sison_glaz_box(counts, 0.05)
+    width = round((high - counts / 100)[0] * 100)
+    draws = rng.multinomial(100, counts / 100, size=100_000)
+    inside = np.all(np.abs(draws - counts) <= width, axis=1).mean()
+    assert inside == pytest.approx(outputs._within(counts, width), abs=0.005)
+    assert inside >= 0.95 > outputs._within(counts, width - 1)
+    assert np.all(low <= counts / 100)
+    assert np.all(lower <= counts / 100)
+
+
+def test_choices_are_paid_for(rng):
+    evidence = known.NoisyVotes().sample(rng)
+    orders = [2.0, 4.0]
+    free = estimators.renyi_from_outputs(evidence, orders=orders)
+    given = estimators.renyi_from_outputs(evidence, orders=orders, event=0, direction="present")
+    sided = estimators.renyi_from_outputs(evidence, orders=orders, event=0)
+    assert given.divergences[0] > sided.divergences[0] >= 0
+    assert "paid for" in free.selection
+    assert free.divergences[1] > free.divergences[0], "one event serves every order"
+    wrong = estimators.renyi_from_outputs(evidence, orders=orders, event=0, direction="absent")
+    assert wrong.divergences == (0.0, 0.0), "the direction is never flipped silently"
+
+
+def test_shared_teachers_do_not_compose(rng):
+    """THEORY 002-10: the latent bit's joint divergence, and the refusal."""
+    assert known.LatentBit(queries=2).joint_divergence(2.0) == pytest.approx(0.0307, abs=5e-5)
+    assert known.LatentBit(queries=50).joint_divergence(2.0) == pytest.approx(0.0392, abs=5e-5)
+    evidence = known.LatentBit(queries=5).sample(rng)
+    with pytest.raises(da.InputError, match="share random teachers do not compose"):
+        estimators.renyi_from_outputs(evidence, orders=2, compose=True)
+    assert estimators.renyi_from_outputs(evidence, orders=2).divergences[0] <= known.LatentBit(
+        queries=5
+    ).joint_divergence(2.0)
+    fresh = known.NoisyVotes(queries=3).sample(rng)
+    added = estimators.renyi_from_outputs(fresh, orders=2, compose=True)
+    best = estimators.renyi_from_outputs(fresh, orders=2)
+    assert added.divergences[0] > best.divergences[0]
+    assert da.epsilon_from_renyi(added.divergences[0], order=2.0) > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"orders": 1}, "`orders` must be above 1"),
+        ({"orders": []}, "at least one order"),
+        ({"cuts": 3}, "`cuts` must be 2 or 'all'"),
+        ({"event": 9}, "`event` must be at most 4"),
+        ({"event": [0, 1, 2, 3, 4]}, "some but not all"),
+        ({"direction": "up"}, "`direction` must be one of"),
+        ({"method": "magic"}, "`method` must be one of"),
+        ({"method": "goodman"}, "a 2-cut is exact"),
+        ({"confidence": 0.0}, "`confidence` must be in"),
+    ],
+)
+def test_misuse(rng, changes, match):
+    with pytest.raises(da.InputError, match=match):
+        estimators.renyi_from_outputs(known.NoisyVotes().sample(rng), **({"orders": 2} | changes))
+
+
+def test_wrong_evidence(rng):
+    with pytest.raises(da.InputError, match="needs counts of answers"):
+        estimators.renyi_from_outputs(gaussian_runs(rng), orders=2)

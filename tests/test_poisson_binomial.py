@@ -1,0 +1,53 @@
+"""Sums of unequal coins against plain convolution and enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dpaudit import _binomial, _poisson_binomial
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 33, 64, 100, 1000])
+def test_law_against_plain_convolution(size):
+    rates = np.random.default_rng(size).random(size)
+    plain = np.ones(1)
+    for rate in rates:
+        plain = np.convolve(plain, [1 - rate, rate])
+    law = _poisson_binomial.law(rates)
+    assert law.lost <= 1e-20
+    np.testing.assert_allclose(law.masses, plain[law.start : law.start + law.masses.size], rtol=1e-9, atol=1e-25)
+    for count in (0, size // 2, size):
+        exact = plain[count:].sum()
+        assert exact * (1 - 1e-12) <= law.tail(count) <= exact * (1 + 1e-6) + 1e-20
+
+
+def test_equal_coins_give_the_binomial_path():
+    ranks = [5, 20, 90]
+    parts = _poisson_binomial.blocks(np.full(90, 0.7), ranks)
+    correct = [5, 18, 70]
+    tails = [_binomial.tail(c, n, 0.7) for n, c in zip(ranks, correct, strict=True)]
+    assert _poisson_binomial.smallest_tail(parts, correct) == pytest.approx(min(tails), rel=1e-6)
+    critical = [_binomial.critical_value(min(tails) * (1 + 1e-9), n, 0.7) for n in ranks]
+    expected = _binomial.crossing_probability(ranks, critical, 0.7)
+    assert _poisson_binomial.crossing(parts, min(tails)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_crossing_against_enumeration():
+    rates = np.array([0.9, 0.3, 0.6, 0.8, 0.5, 0.95, 0.2, 0.7])
+    ranks = [2, 5, 8]
+    parts = _poisson_binomial.blocks(rates, ranks)
+    laws = [_poisson_binomial.law(rates[:n]) for n in ranks]
+    for level in (0.02, 0.2, 0.6):
+        exact = 0.0
+        for bits in itertools.product((0, 1), repeat=8):
+            if any(law.tail(sum(bits[:n])) <= level for law, n in zip(laws, ranks, strict=True)):
+                exact += float(np.prod(np.where(bits, rates, 1 - rates)))
+        assert _poisson_binomial.crossing(parts, level) == pytest.approx(exact, rel=1e-6)
+
+
+def test_certain_coins():
+    law = _poisson_binomial.law(np.array([1.0, 0.0, 1.0]))
+    assert law.tail(2) == pytest.approx(1.0)
+    assert law.tail(3) == pytest.approx(0.0, abs=1e-20)
+    assert _poisson_binomial.law(np.array([])).tail(0) == 1.0
