@@ -195,3 +195,23 @@ def test_independent_answers_compose_exactly():
         accounting.independent_answers([], delta=0.1, relation="substitute")
     with pytest.raises(da.InputError, match="sum to 1"):
         accounting.independent_answers([([0.5, 0.6], [0.5, 0.5])], delta=0.1, relation="substitute")
+
+
+def test_data_dependent_bound_in_extreme_cases():
+    far = accounting.noisy_argmax_renyi(sigma=10.0, orders=[2, 200, 1000, math.inf], votes=[700, 100])
+    here, there = special.log_ndtr(-600 / math.sqrt(200)), special.log_ndtr(-598 / math.sqrt(200))  # the rare class
+    for order, bound in zip((200, 1000), far[1:3], strict=True):
+        exact = (order * there + (1 - order) * here) / (order - 1)
+        assert 0 < exact <= bound
+    assert far[3] == math.inf
+    for votes in ([math.nan, 1.0], [5.0], [], [math.inf, 1.0]):
+        with pytest.raises(da.InputError, match="`votes` must be finite counts"):
+            accounting.noisy_argmax_renyi(sigma=10.0, orders=2, votes=votes)
+
+
+@pytest.mark.parametrize(
+    "laws", [[([math.nan, 1.0], [0.0, 1.0])], [(1, 2, 3)], [0.5], 3, [([0.5, 0.5], [0.2, 0.3, 0.5])]]
+)
+def test_output_laws_are_checked(laws):
+    with pytest.raises(da.InputError):
+        accounting.independent_answers(laws, delta=0.1, relation="substitute")

@@ -56,6 +56,7 @@ def scores(tmp_path, rng):
     names = ("included", "baseline", "attack")
     csv.write_csv(pa.table({name: getattr(paired, name) for name in names}), tmp_path / "paired.csv")
     (tmp_path / "counts.csv").write_text("query,present,absent\na,90,50\na,10,50\nb,50,50\nb,50,50\n")
+    (tmp_path / "bare.csv").write_text("query,present,absent\n")
     (tmp_path / "ragged.csv").write_text("query,present,absent\na,90,50\nb,50,50\nb,50,50\n")
     (tmp_path / "twice.csv").write_text("score,score,member\n1,2,1\n2,1,0\n")
     np.savez(tmp_path / "archive.npz", a=values)
@@ -142,6 +143,9 @@ def test_without_how_every_choice_is_explained(scores, capsys):
         (["table.csv", "--how", "given", "--propensity", "none"], "no column 'none'"),
         (["table.csv", "--how", "coins", "--propensity", "score"], "`--propensity` has no effect here"),
         (["given.csv", "--how", "given", "--propensity", "score"], "`propensity` must be probabilities"),
+        (["bare.csv", "--how", "runs"], "'bare.csv' has no rows."),
+        (["paired.csv", "--how", "coins", "--relation", "add-remove"], "`--relation` has no effect here"),
+        (["counts.csv", "--how", "runs", "--group", "query"], "`--group` has no effect here"),
         (["ragged.csv", "--how", "runs"], "every query in 'ragged.csv' must have as many answers, got 1 to 2."),
         (
             ["table.csv", "--how", "coins", "--score", "loss"],

@@ -34,6 +34,11 @@ def test_pure_dp_inversion_puts_back(epsilon, order):
     assert value == pytest.approx(curve, rel=1e-9)
 
 
+def test_pure_dp_inversion_keeps_its_digits_far_out():
+    for epsilon in (34.0, 36.2, 60.0, 300.0):
+        assert da.epsilon_from_renyi(divergences.pure_dp_renyi(epsilon, 2.0), order=2.0) <= epsilon * (1 + 1e-9)
+
+
 def test_monotone_corners():
     rng = np.random.default_rng(0)
     for _ in range(300):

@@ -93,7 +93,7 @@ def smallest_tail(parts: Sequence[Law], correct: Sequence[int]) -> float:
 def crossing(parts: Sequence[Law], smallest: float) -> float:
     """P(at some rank P(W_k >= w) <= smallest at w = W_k): the path's p-value without its slack, never too small."""
     level = smallest * (1.0 + TIE) * ROUNDING  # a tie must not be lost to rounding
-    so_far, alive, absorbed, lost = NOTHING, NOTHING, 0.0, 0.0
+    so_far, alive, absorbed = NOTHING, NOTHING, 0.0
     for part in parts:
         so_far, alive = so_far.plus(part), alive.plus(part)
         extreme = np.flatnonzero(so_far.tails() <= level)
@@ -101,6 +101,6 @@ def crossing(parts: Sequence[Law], smallest: float) -> float:
         cut = min(max(limit - alive.start, 0), alive.masses.size)
         absorbed += float(alive.masses[cut:].sum())
         if cut == 0:
-            return min(1.0, (absorbed + lost + alive.lost) * ROUNDING)
+            return min(1.0, (absorbed + alive.lost) * ROUNDING)
         alive = Law(alive.start, alive.masses[:cut], alive.lost)
     return min(1.0, (absorbed + alive.lost) * ROUNDING)

@@ -128,6 +128,22 @@ def booleans(name: str, values: Any) -> NDArray[np.bool_]:
     return read_only(array.astype(np.bool_))
 
 
+def law(name: str, values: Any) -> NDArray[np.float64]:
+    """Probabilities of at least two outcomes."""
+    found = floats(name, values)
+    if found.size < 2 or not np.all(found >= 0.0) or not abs(float(found.sum()) - 1.0) <= 1e-9:
+        raise InputError(f"`{name}` must be probabilities of at least two outcomes that sum to 1.")
+    return found
+
+
+def votes(name: str, values: Any) -> NDArray[np.float64]:
+    """Finite vote counts of at least two classes."""
+    found = floats(name, values)
+    if found.size < 2 or not np.all(np.isfinite(found)):
+        raise InputError(f"`{name}` must be finite counts of at least two classes, got {found.tolist()}.")
+    return found
+
+
 def labels(name: str, values: Any) -> NDArray[Any]:
     """A read-only vector of names: whole numbers or text."""
     array = vector(name, values)

@@ -267,24 +267,21 @@ def noisy_argmax_renyi(*, sigma: float, orders: Any, votes: Any = None) -> NDArr
     With `votes`, the data-dependent bound of Papernot et al. 2018 (theorem 6 with proposition 10): where one class wins
     with high probability, little leaks. It depends on the private votes and may not be published as it is.
     """
-    variance = check.number("sigma", sigma, low=TINY) ** 2
+    variance = check.number("sigma", sigma, low=1e-9) ** 2
     wanted = np.array(as_orders(orders))
     plain = wanted / variance
     if votes is None:
         return plain
-    counts = check.floats("votes", votes)
+    counts = check.votes("votes", votes)
     gaps = np.delete(counts.max() - counts, int(np.argmax(counts)))
-    miss = float(np.sum(special.ndtr(-gaps / math.sqrt(2.0 * variance))))  # P(another class wins), by a union
-    if not 0.0 < miss < 1.0:
-        return plain if miss > 0.0 else np.zeros_like(plain)
-    return np.minimum(plain, _data_dependent(miss, variance, wanted, plain))
+    log_miss = float(special.logsumexp(special.log_ndtr(-gaps / math.sqrt(2.0 * variance))))  # another class wins
+    return np.minimum(plain, _data_dependent(log_miss, variance, wanted, plain)) if log_miss < 0.0 else plain
 
 
 def _data_dependent(
-    miss: float, variance: float, orders: NDArray[np.float64], plain: NDArray[np.float64]
+    log_q: float, variance: float, orders: NDArray[np.float64], plain: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The bound of theorem 6 at mu2 = sigma sqrt(log 1/q), mu1 = mu2 + 1, where its conditions hold."""
-    log_q = math.log(miss)
+    """Theorem 6 at mu2 = sigma sqrt(log 1/q) and mu1 = mu2 + 1 where its conditions hold, else the plain bound."""
     second = math.sqrt(-variance * log_q)
     first = second + 1.0
     loss_1, loss_2 = first / variance, second / variance
@@ -293,7 +290,7 @@ def _data_dependent(
     limit = (second - 1.0) * loss_2 - second * (math.log(first / (first - 1.0)) + math.log(second / (second - 1.0)))
     if log_q > limit:
         return plain
-    kept, steps = math.log1p(-miss), orders - 1.0
+    kept, steps = math.log1p(-math.exp(log_q)), orders - 1.0
     with np.errstate(divide="ignore", invalid="ignore"):
         likely = steps * (kept - math.log(-math.expm1((log_q + loss_2) * (1.0 - 1.0 / second))))
         rare = steps * (loss_1 - log_q / (first - 1.0))
@@ -307,11 +304,12 @@ def independent_answers(
     """The exact epsilon of a sequence of *independent* answers with known output laws (THEORY 2.10).
 
     `laws` are pairs (present, absent) of probabilities over the answers, one pair a query; `repeats` asks all of them
-    that many times. Their privacy losses are composed, so no Renyi conversion is involved. Answers that share random
-    teachers are not independent, and nothing here can tell: that is for the caller to know.
+    that many times. Their privacy losses are composed, so no Renyi conversion is involved; each loss is rounded up by
+    at most 1e-4. Answers that share random teachers are not independent, and nothing here can tell: that is for the
+    caller to know.
     """
     asked, wanted, count = as_relation(relation), check.delta(delta), check.count("repeats", repeats, low=1)
-    pairs = [(_output_law("present", p), _output_law("absent", q)) for p, q in check.items("laws", laws)]
+    pairs = [_law_pair(pair) for pair in check.items("laws", laws)]
     if not pairs:
         raise InputError("`laws` must hold at least one pair of output laws, got none.")
     ahead, back = (_composed_losses(side, count) for side in (pairs, [(q, p) for p, q in pairs]))
@@ -327,11 +325,13 @@ def independent_answers(
     )
 
 
-def _output_law(name: str, values: Any) -> NDArray[np.float64]:
-    law = check.floats(name, values)
-    if law.size < 2 or np.any(law < 0.0) or abs(float(law.sum()) - 1.0) > 1e-9:
-        raise InputError(f"`{name}` must be probabilities that sum to 1, got {law.tolist()}.")
-    return law
+def _law_pair(pair: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    both = check.items("laws", pair)
+    if len(both) != 2:
+        raise InputError(f"each entry of `laws` must be a pair (present, absent), got {len(both)} entries.")
+    present, absent = check.law("present", both[0]), check.law("absent", both[1])
+    check.same_length(present=present, absent=absent)
+    return present, absent
 
 
 def _composed_losses(pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]], repeats: int) -> Any:

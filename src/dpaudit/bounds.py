@@ -252,13 +252,19 @@ class RenyiBound:
     def __str__(self) -> str:
         sign = "about" if self.guarantee == "estimate" else ">="
         rows = [f"D_{o:g} {sign} {round_down(d, 6)}" for o, d in zip(self.orders, self.divergences, strict=True)]
-        return f"{', '.join(rows)}   {_percent(self.confidence)} confidence, {self.relation} of one {self.unit}"
+        level = (
+            "an estimate, not a bound" if self.guarantee == "estimate" else f"{_percent(self.confidence)} confidence"
+        )
+        lines = [f"{', '.join(rows)}   {level}, {self.relation} of one {self.unit}"]
+        lines.append(f"  {self.method}" + (f"; {self.selection}" if self.selection else ""))
+        return "\n".join([*lines, *(f"  if {text}" for text in self.assumptions)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClosenessRegion:
     """PANORAMIA's joint statement: with probability `confidence`, c >= closeness and c + epsilon >= total.
 
+    Where a closeness was `asserted`, the statement is c + epsilon >= total alone, and `closeness` only a check of it.
     It bounds no epsilon by itself. `epsilon(c)` does for a closeness c that the user answers for; `difference` is the
     papers' epsilon-tilde, an estimate. The relation is substitution: another real record was trained on instead.
     """
@@ -313,12 +319,16 @@ class ClosenessRegion:
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"difference_estimate": self.difference}
 
     def __str__(self) -> str:
+        level = f"{_percent(self.confidence)} confidence, {self.relation} of one {self.unit}, delta {self.delta:g}"
+        total = f"c + epsilon >= {round_down(self.total)}"
+        alone = self.asserted is not None  # then the whole error probability was spent on c + epsilon
+        half = "; half under add-remove" if self.delta == 0.0 and self.closeness_slack == 0.0 else ""
         lines = [
-            f"c >= {round_down(self.closeness)} and c + epsilon >= {round_down(self.total)} together   "
-            f"{_percent(self.confidence)} confidence, {self.relation} of one {self.unit}, delta {self.delta:g}",
+            f"{total}   {level}" if alone else f"c >= {round_down(self.closeness)} and {total} together   {level}",
             f"  {self.size}; {self.selection}",
-            f"  epsilon >= {round_down(self.total)} - c, c being the closeness of the generator; half under add-remove",
+            f"  epsilon >= {round_down(self.total)} - c, c being the closeness of the generator{half}",
             f"  estimate, not a bound: epsilon about {round_down(self.difference)}",
+            *(f"  if {text}" for text in self.assumptions),
         ]
         if self.asserted is not None:
             lines.append(f"  {str(self.epsilon()).splitlines()[0]}, if the generator is {self.asserted:g}-close")

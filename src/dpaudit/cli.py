@@ -232,11 +232,14 @@ def _of_table(file: Path, table: Any, how: How, names: Columns, common: dict[str
     found = set(getattr(table, "column_names", ()))
     groups = None if names.group is None else _column(file, table, names.group)
     if how is How.COINS and {"included", "baseline", "attack"} <= found:
-        common.pop("relation"), common.pop("assumptions", None)  # always substitution
+        if common.pop("assumptions", None) is None:
+            raise InputError("`--relation` has no effect here: paired tables are always about substitution.")
+        common.pop("relation")
         coins = _flags("included", _column(file, table, "included"))
         baseline, attack = _column(file, table, "baseline"), _column(file, table, "attack")
         return PairedScores(included=coins, baseline=baseline, attack=attack, group=groups, **common)
     if how is How.RUNS and {"present", "absent"} <= found:
+        _refuse_unused({"--group": names.group}, "counts are one a trial already")
         return _counts_of_table(file, table, found, common)
     scores, included = _column(file, table, names.score), _flags(names.member, _column(file, table, names.member))
     if how is How.RUNS:
@@ -264,7 +267,9 @@ def _counts_of_table(file: Path, table: Any, found: set[str], common: dict[str, 
     if "query" not in found:
         return OutputCounts(present=counts[0], absent=counts[1], **common)
     queries, where = np.unique(_column(file, table, "query").astype(str), return_inverse=True)
-    sizes = np.bincount(where)
+    sizes = np.bincount(where, minlength=1)
+    if where.size == 0:
+        raise InputError(f"{file.name!r} has no rows.")
     if np.any(sizes != sizes[0]):
         raise InputError(f"every query in {file.name!r} must have as many answers, got {sizes.min()} to {sizes.max()}.")
     shaped = counts[:, np.argsort(where, kind="stable")].reshape(2, queries.size, sizes[0])

@@ -22,7 +22,7 @@ def renyi_divergence(p: Any, q: Any, *, orders: Any) -> NDArray[np.float64]:
     >>> renyi_divergence([0.5, 0.5], [0.25, 0.75], orders=[1, 2]).round(4).tolist()
     [0.1438, 0.2877]
     """
-    first, second = _law("p", p), _law("q", q)
+    first, second = check.law("p", p), check.law("q", q)
     check.same_length(p=first, q=second)
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(first), np.log(second)
@@ -36,13 +36,6 @@ def as_orders(orders: Any) -> list[float]:
     if not found:
         raise InputError("`orders` must name at least one order, got none.")
     return found
-
-
-def _law(name: str, values: Any) -> NDArray[np.float64]:
-    law = check.floats(name, values)
-    if law.size < 2 or not np.all(law >= 0.0) or abs(float(law.sum()) - 1.0) > 1e-6:
-        raise InputError(f"`{name}` must be probabilities of at least two outcomes that sum to 1.")
-    return law
 
 
 def _divergence(log_p: NDArray[np.float64], log_q: NDArray[np.float64], order: float) -> float:
@@ -68,8 +61,10 @@ def bernoulli_renyi(p: float, q: float, order: float) -> float:
 
 def pure_dp_renyi(epsilon: float, order: float) -> float:
     """The largest Renyi divergence that epsilon-DP allows, attained by randomised response (THEORY 002-8)."""
-    p = float(special.expit(epsilon))
-    return bernoulli_renyi(p, 1.0 - p, order) if epsilon > 0.0 else 0.0
+    if epsilon <= 0.0:
+        return 0.0
+    likely, rare = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
+    return _divergence(np.array([likely, rare]), np.array([rare, likely]), order)
 
 
 def epsilon_from_renyi(value: float, *, order: float) -> float:

@@ -1,5 +1,7 @@
 """Given members: power, corrections, the gate, and one-sided propensities."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import special
@@ -55,6 +57,12 @@ def test_every_number_is_conditional_and_says_on_what(rng):
     assert bound.epsilon <= wide.epsilon
 
 
+def test_add_remove_needs_more_than_propensities(rng):
+    evidence = dataclasses.replace(known.ShiftedMembers(1.5).sample(rng), relation="add-remove")
+    bound = estimators.epsilon_from_members(evidence, delta=0.0)
+    assert members.EXACTLY_SHOWN in bound.assumptions
+
+
 def test_bounds_on_propensities_only_cost(rng):
     evidence = known.ShiftedMembers(1.5).sample(rng)
     odds = special.logit(evidence.propensity)
@@ -87,8 +95,14 @@ def test_the_gate_blocks_a_refuted_propensity(rng):
     verdict = estimators.refute_propensity(flat)
     assert verdict.contradicted
     assert verdict.p_value < 1e-10
-    with pytest.raises(da.InputError, match="refuted by the blind attack"):
+    with pytest.raises(da.InputError, match="the correction is refuted by the blind attack"):
         estimators.epsilon_from_members(flat, delta=0.0, blind=flat)
+    with pytest.raises(da.InputError, match="must agree with the propensities"):
+        estimators.epsilon_from_members(honest, delta=0.0, correction="composition", overlap=(0.48, 0.0))
+    with pytest.raises(da.InputError, match="the correction is refuted"):
+        estimators.epsilon_from_members(
+            flat, delta=0.0, correction="composition", overlap=(0.48, 0.0), blind=flat, guesses=GuessPath()
+        )
     with pytest.raises(da.InputError, match="same rows"):
         estimators.epsilon_from_members(honest, delta=0.0, blind=flat)
 
@@ -120,13 +134,14 @@ def test_mu_through_one_epsilon_fixed_in_advance():
 def test_reordering_and_ties(rng):
     evidence = known.ShiftedMembers(1.5).sample(rng)
     order = rng.permutation(600)
-    for digits in (9, 0):
+    for digits in (9, 0):  # rounded, half of the rows tie, with both signs
         first, second = (
             MemberScores(
                 scores=np.round(evidence.scores, digits)[rows],
                 member=evidence.member[rows],
-                propensity=evidence.propensity[rows],
+                propensity=np.full(600, 0.5),
                 relation="substitute",
+                sides="sign",
             )
             for rows in (np.arange(600), order)
         )
@@ -160,6 +175,12 @@ def made(**changes):
         (lambda: estimators.epsilon_from_members(made(), delta=0.0, guesses=HeldOut()), "no valid test with HeldOut"),
         (lambda: estimators.epsilon_from_members(made(), delta=-1.0), "`delta` must be in"),
         (lambda: estimators.epsilon_from_members(made(), delta=0.0, log_odds_error=-1.0), "`log_odds_error` must be"),
+        (
+            lambda: estimators.mu_from_members(
+                made(), correction="composition", overlap=(0.4, 0.0), log_odds_error=0.1
+            ),
+            "which the composition does not use",
+        ),
         (lambda: estimators.epsilon_from_members(made(), delta=0.0, confidence=2.0), "`confidence` must be in"),
         (
             lambda: estimators.epsilon_from_members(made(propensity=None, assignment="split"), delta=0.0),

@@ -134,6 +134,10 @@ def test_shared_teachers_do_not_compose(rng):
     added = estimators.renyi_from_outputs(fresh, orders=2, compose=True)
     best = estimators.renyi_from_outputs(fresh, orders=2)
     assert added.divergences[0] > best.divergences[0]
+    assert "independent" in added.assumptions[0]
+    assert "if given the data set" in str(added)
+    huge = estimators.renyi_from_outputs(known.NoisyVotes().sample(rng), orders=[64.0, 1e4, 1e6], cuts="all")
+    assert np.all(np.diff(huge.divergences) > -1e-9)
     assert da.epsilon_from_renyi(added.divergences[0], order=2.0) > 0
 
 
@@ -143,6 +147,9 @@ def test_shared_teachers_do_not_compose(rng):
         ({"orders": 1}, "`orders` must be above 1"),
         ({"orders": []}, "at least one order"),
         ({"cuts": 3}, "`cuts` must be 2 or 'all'"),
+        ({"orders": 1 + 1e-9}, "`orders` must be above 1"),
+        ({"cuts": np.array([2, 3])}, "`cuts` must be 2 or 'all'"),
+        ({"cuts": "all", "event": 1}, "belong to a 2-cut"),
         ({"event": 9}, "`event` must be at most 4"),
         ({"event": [0, 1, 2, 3, 4]}, "some but not all"),
         ({"direction": "up"}, "`direction` must be one of"),

@@ -56,6 +56,10 @@ def test_joint_region_and_asserted_closeness(rng):
     with pytest.raises(da.InputError, match="at least what the baseline shows"):
         estimators.panoramia(evidence, asserted_closeness=0.01)
     assert "estimate, not a bound" in str(region)
+    assert "together" in str(region)
+    assert "together" not in str(asserted)
+    assert "half under add-remove" in str(region)
+    assert "half under add-remove" not in str(estimators.panoramia(evidence, delta=1e-6))
     assert json.dumps(region.to_dict())
 
 

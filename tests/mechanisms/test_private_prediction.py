@@ -90,8 +90,12 @@ def test_k_nearest_inclusion(rng):
     [
         (lambda: mechanisms.noisy_argmax_probabilities([1.0], sigma=1.0), "`votes` must be finite counts"),
         (lambda: mechanisms.noisy_argmax_probabilities([1.0, np.nan], sigma=1.0), "`votes` must be finite"),
-        (lambda: mechanisms.noisy_argmax_probabilities([1.0, 2.0], sigma=0.0), "`sigma` must be positive"),
+        (lambda: mechanisms.noisy_argmax_probabilities([1.0, 2.0], sigma=0.0), "`sigma` must be at least"),
         (lambda: mechanisms.multinomial_argmax_probabilities([0.5, 0.6], teachers=3, sigma=1.0), "sum to 1"),
+        (
+            lambda: mechanisms.multinomial_argmax_probabilities([0.5, 0.5], teachers=90, sigma=0.01),
+            "`sigma` must be at",
+        ),
         (lambda: mechanisms.multinomial_argmax_probabilities([0.5, 0.5], teachers=0, sigma=1.0), "`teachers` must be"),
         (
             lambda: mechanisms.multinomial_argmax_probabilities([0.5, 0.5], teachers=3, sigma=1.0, special=[1, 0, 0]),

@@ -24,8 +24,8 @@ from scipy import special
 from dpaudit import _binomial, _poisson_binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import LowerBound, Outcome, Verdict
-from dpaudit.estimators import _inversion, _paths
+from dpaudit.bounds import LowerBound, Outcome, Relation, Verdict
+from dpaudit.estimators import _paths
 from dpaudit.estimators.canaries import excess, invert_recursion, one_run_epsilon, shifted_delta
 from dpaudit.estimators.runs import convert
 from dpaudit.estimators.thresholds import (
@@ -34,7 +34,6 @@ from dpaudit.estimators.thresholds import (
     GuessPath,
     MemberGuesses,
     Strategy,
-    Uncorrected,
     guess_counts,
     guesses_from_members,
     refuse,
@@ -44,6 +43,7 @@ from dpaudit.tradeoff import GAUSSIAN, Family, Gaussian, TradeOff, approximate
 
 CORRECTIONS = ("conditional", "tampered", "composition")
 INDEPENDENT = "given the features, memberships are independent of each other"
+EXACTLY_SHOWN = "the training set is a fixed part plus exactly the members shown"
 REFERENCES = ("Cebere et al., Privacy Auditing with Zero (0) Training Run, with the corrections of THEORY 1.4",)
 Overlap = tuple[float, float]
 
@@ -121,7 +121,7 @@ def refute_propensity(
         confidence=confidence,
         relation=ready.relation,
         p_value=p_value,
-        assumptions=(),
+        assumptions=(*evidence.conditions, INDEPENDENT),
         method="blind attack at epsilon 0",
     )
 
@@ -134,8 +134,8 @@ def needs_members(name: str, evidence: object) -> MemberScores:
     if not isinstance(evidence, MemberScores):
         kind = type(evidence).__name__
         hint = {
-            "CanaryScores": f"use `estimators.{name.replace('members', 'canaries')}` where coins decided.",
-            "RunScores": f"use `estimators.{name.replace('members', 'runs')}` for independent runs.",
+            "CanaryScores": "use `estimators.epsilon_from_canaries` or `mu_from_canaries` where coins decided.",
+            "RunScores": "use `estimators.epsilon_from_runs` or `mu_from_runs` for independent runs.",
             "PairedScores": "use `estimators.panoramia`.",
         }.get(kind)
         raise InputError(f"`{name}` needs known members and non-members (MemberScores), got {kind}.", hint)
@@ -177,7 +177,8 @@ def conditions_of(evidence: MemberScores, log_odds_error: float, overlap: Overla
         propensity = f"no propensity is over-confident by more than {log_odds_error:g} in log-odds"
     else:
         propensity = "the propensities are not over-confident"
-    return (*evidence.conditions, propensity, INDEPENDENT)
+    fixed = (EXACTLY_SHOWN,) if evidence.relation is Relation.ADD_REMOVE else ()
+    return (*evidence.conditions, propensity, INDEPENDENT, *fixed)
 
 
 # ------------------------------------------------------------------------------------------------------ the signed path
@@ -260,9 +261,15 @@ def _from_members(
     delta = None if delta is None else check.delta(delta)
     if (overlap is not None) != (correction == "composition"):
         raise InputError("`overlap` goes with correction='composition', and only with it.", "overlap=(eta, delta_ds).")
-    if blind is not None:
-        _gate(evidence, blind, confidence, log_odds_error)
+    if overlap is not None and log_odds_error:
+        raise InputError(
+            "`log_odds_error` widens propensities, which the composition does not use.", "lower eta instead."
+        )
     found = _signed(evidence, log_odds_error)
+    if overlap is not None:
+        _check_overlap(evidence, overlap)
+    if blind is not None:
+        _gate(evidence, blind, confidence, log_odds_error, overlap)
     default: Strategy = GuessPath() if correction == "conditional" else FractionGrid()
     strategy = default if guesses is None else guesses
     pure = family is not GAUSSIAN
@@ -280,7 +287,7 @@ def _from_members(
         confidence=confidence,
         relation=evidence.relation,
         method=f"given members, {correction} correction",
-        guarantee="estimate" if isinstance(strategy, Uncorrected) else "conditional",
+        guarantee="conditional",
         assumptions=conditions,
         mu=None if pure else theta,
         theta=theta,
@@ -296,15 +303,40 @@ def _from_members(
     )
 
 
-def _gate(evidence: MemberScores, blind: MemberScores, confidence: float, log_odds_error: float) -> None:
+def _check_overlap(evidence: MemberScores, overlap: Overlap) -> None:
+    """Refuse an asserted overlap that the given propensities themselves contradict."""
+    shift, share = _overlap(overlap)
+    odds = np.abs(special.logit(np.atleast_2d(evidence.propensity.T)))
+    outside = np.min(odds, axis=0) > shift * (1.0 + 1e-9)
+    for name, group in (("members", evidence.member), ("non-members", ~evidence.member)):
+        seen, size = int(outside[group].sum()), int(group.sum())
+        if _binomial.tail(seen, size, share) < 1e-6:
+            raise InputError(
+                f"`overlap` must agree with the propensities: {seen} of {size} {name} lie outside, asserted {share:g}.",
+                "raise delta_ds, or lower eta.",
+            )
+
+
+def _gate(
+    evidence: MemberScores, blind: MemberScores, confidence: float, log_odds_error: float, overlap: Overlap | None
+) -> None:
+    """Block the number where a blind attack refutes what it rests on: the propensities, or the asserted overlap."""
     other = needs_members("blind", blind)
-    if other.scores.size != evidence.scores.size or not np.array_equal(other.propensity, evidence.propensity):
+    same = other.scores.size == evidence.scores.size and np.array_equal(other.member, evidence.member)
+    if not same or not np.array_equal(other.propensity, evidence.propensity):
         raise InputError("`blind` must be the same rows with the same propensities, scored without the model.")
-    verdict = refute_propensity(other, confidence=confidence, log_odds_error=log_odds_error)
-    if verdict.contradicted:
+    if overlap is None:
+        p_value = refute_propensity(other, confidence=confidence, log_odds_error=log_odds_error).p_value or 0.0
+    else:
+        shift, share = _overlap(overlap)
+        found = _signed(other, 0.0)
+        ranks = GuessPath().ranks(found.correct.size)
+        slack = partial(excess, found.correct.size, delta=share)
+        p_value = _paths.p_value(ranks, found.counts(ranks), epsilon=shift, slack=slack)
+    if p_value <= 1.0 - confidence:
         raise InputError(
-            f"the propensities are refuted by the blind attack (p = {verdict.p_value:.2g}): no bound is reported.",
-            "mend the propensity model, or widen it with `log_odds_error`.",
+            f"the correction is refuted by the blind attack (p = {p_value:.2g}): no bound is reported.",
+            "mend the propensity model, or widen it with `log_odds_error` or a smaller eta.",
         )
 
 
@@ -377,8 +409,7 @@ def _composed(
         theta, capped = _paths.invert(ranks, found.counts(ranks), alpha=alpha, slack=slack)
         ceiling = _paths.invert(ranks, ranks, alpha=alpha, slack=slack)[0]
         words = f"{len(ranks)} numbers of guesses, calibrated as one path"
-        floor = math.ceil(shift / _inversion.GRID_STEP) * _inversion.GRID_STEP
-        return max(0.0, theta - floor), capped, words, None, max(0.0, ceiling - shift)
+        return max(0.0, theta - shift), capped, words, None, max(0.0, ceiling - shift)
     if isinstance(strategy, GuessPath):
         raise InputError(f"`{name}` by composition needs a number of guesses fixed in advance.", "use FractionGrid().")
     numbers = _ranks(name, strategy, found)
@@ -403,7 +434,7 @@ def _composed(
 def _overlap(overlap: Overlap | None) -> tuple[float, float]:
     if not isinstance(overlap, tuple | list) or len(overlap) != 2:
         raise InputError(f"`overlap` must be (eta, delta_ds), got {overlap!r}.")
-    eta = check.number("eta", overlap[0], low=5e-324, high=0.5)
+    eta = check.number("eta", overlap[0], low=1e-12, high=0.5)
     return float(-special.logit(eta)), check.number("delta_ds", overlap[1], low=0.0, high=1.0)
 
 

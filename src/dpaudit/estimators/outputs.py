@@ -28,7 +28,9 @@ from dpaudit.evidence import OutputCounts
 METHODS = ("exact", "goodman", "sison-glaz", "bootstrap")
 DIRECTIONS = ("present", "absent")
 RESAMPLES = 2000
+LARGEST_ORDER = 128.0
 REFERENCES = ("Chadha et al., Auditing Private Prediction, with the corrections of THEORY 1.3",)
+ANSWERS_INDEPENDENT = "given the data set, the answers to different queries are independent"
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -62,19 +64,22 @@ def renyi_from_outputs(
     if not isinstance(evidence, OutputCounts):
         raise InputError(f"`renyi_from_outputs` needs counts of answers (OutputCounts), got {type(evidence).__name__}.")
     wanted, alpha = as_orders(orders), 1.0 - check.confidence(confidence)
-    if any(order == 1.0 for order in wanted):
-        raise InputError("`orders` must be above 1 for a bound from counts, got 1.")
+    if any(order < 1.0 + 1e-6 for order in wanted):
+        raise InputError("`orders` must be above 1 (by 1e-6 or more) for a bound from counts, got 1.")
     check.choice("method", method, METHODS)
     if direction is not None:
         check.choice("direction", direction, DIRECTIONS)
-    if cuts not in (2, "all"):
+    if not isinstance(cuts, int | str) or cuts not in (2, "all"):
         raise InputError(f"`cuts` must be 2 or 'all', got {cuts!r}.")
     queries = evidence.present.shape[0]
+    conditions = evidence.conditions + ((ANSWERS_INDEPENDENT,) if compose and queries > 1 else ())
     if compose and queries > 1 and not evidence.independent:
         raise InputError(
             "answers that share random teachers do not compose: their divergences may exceed the joint one.",
             "set independent=True only for fresh randomness a query, or audit the joint answer.",
         )
+    if cuts == "all" and (event is not None or direction is not None):
+        raise InputError("`event` and `direction` belong to a 2-cut; a k-cut looks at every answer.")
     events = _events(event, evidence.present.shape[1])
     name = "2-cut" if cuts == 2 else "k-cut"
     if cuts == 2 and method == "exact":
@@ -97,8 +102,8 @@ def renyi_from_outputs(
         confidence=confidence,
         relation=evidence.relation,
         method=f"{name}, {method}" + (", queries added" if compose else ""),
-        guarantee="estimate" if method != "exact" else "conditional" if evidence.conditions else "certified",
-        assumptions=evidence.conditions,
+        guarantee="estimate" if method != "exact" else "conditional" if conditions else "certified",
+        assumptions=conditions,
         selection=words,
         unit=evidence.unit,
         references=REFERENCES,
@@ -257,16 +262,20 @@ def _least_divergence(p: Box, q: Box, order: float) -> float:
             ratio = np.where(q[1] > 0.0, p[0] / q[1], np.where(p[0] > 0.0, np.inf, 0.0))
         return max(0.0, float(np.log(np.max(ratio)))) if np.max(ratio) > 0.0 else 0.0
 
+    order = min(order, LARGEST_ORDER)  # divergences grow with the order, so a smaller one bounds a larger one
+
     def dual(prices: NDArray[np.float64]) -> float:
-        lam, nu = order * math.exp((order - 1.0) * prices[0]), -(order - 1.0) * math.exp(order * prices[1])
-        return float(_cheapest(p, q, order, lam, nu).sum()) + lam + nu
+        grow, shrink = (min(float(value), 300.0) for value in ((order - 1.0) * prices[0], order * prices[1]))
+        lam, nu = order * math.exp(grow), -(order - 1.0) * math.exp(shrink)
+        value = float(_cheapest(p, q, order, lam, nu).sum()) + lam + nu
+        return value if abs(value) < 1e300 else -1e300
 
     # prices are those of a common ratio p / q = e^t; at t = 0 the dual is at most 1, which is no divergence
     ratios = np.linspace(-1.0, 1.0, 21) * min(4.0, 40.0 / order)
     start = max(([t, u] for t in ratios for u in ratios), key=lambda x: dual(np.array(x)))
     best, point = 1.0, np.array(start)
     for scale in (0.1, 0.01):
-        simplex = point + scale * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        simplex = point + scale * min(1.0, 4.0 / order) * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
         options = {"initial_simplex": simplex, "maxiter": 300, "xatol": 1e-10, "fatol": 1e-15}
         found = optimize.minimize(lambda x: -dual(x), point, method="Nelder-Mead", options=options)
         best, point = max(best, -float(found.fun)), found.x

@@ -415,7 +415,7 @@ def guesses_from_members(
     and the guess goes against it, the features are given no say: the guess counts as any other, never as impossible.
     """
     keys = np.abs(evidence.scores) if evidence.sides == "sign" else evidence.scores
-    order = ranked_rows(keys, evidence.member, lower, upper, seed=evidence.seed)
+    order = ranked_rows(keys, evidence.scores, evidence.member, lower, upper, seed=evidence.seed)
     rows, says_member = order[::-1], np.ones(order.size, dtype=np.bool_)
     if evidence.sides == "sign":
         says_member = evidence.scores[rows] > 0.0

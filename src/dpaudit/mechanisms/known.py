@@ -139,6 +139,22 @@ class SignSum:
 
 
 @dataclass(frozen=True)
+class SignSumMembers(SignSum):
+    """The same release seen through given members, no shift: replacement is what it certifies (THEORY 003-1)."""
+
+    @property
+    def name(self) -> str:
+        return f"given members, sign-sum epsilon={self.epsilon:g} under add/remove, {self.items} rows"
+
+    def sample(self, rng: Generator) -> MemberScores:  # type: ignore[override]
+        pairs = super().sample(rng)
+        half = np.full(self.items, 0.5)
+        return MemberScores(
+            scores=pairs.attack, member=pairs.included, propensity=half, relation=Relation.SUBSTITUTE, sides="sign"
+        )
+
+
+@dataclass(frozen=True)
 class NoisyVotes:
     """The noisy argmax of two neighbouring histograms, asked `queries` times with fresh noise; its law is exact."""
 

@@ -13,7 +13,10 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 
 HISTOGRAM_NODES = 160
-VOTE_NODES = 160
+PANEL_NODES = 48
+MOST_RATIO = 2000.0
+"""Teachers over sigma beyond which the noise is as good as none."""
+SMALLEST_SIGMA = 1e-9
 REACH = 9.5
 """Standard deviations of noise that the quadrature covers on either side."""
 
@@ -26,10 +29,7 @@ def noisy_argmax_probabilities(votes: Any, *, sigma: float) -> NDArray[np.float6
     >>> noisy_argmax_probabilities([14, 12, 10, 8, 6], sigma=2.0).round(6).tolist()
     [0.725073, 0.222156, 0.046394, 0.00595, 0.000428]
     """
-    counts = check.floats("votes", votes)
-    if counts.size < 2 or not np.all(np.isfinite(counts)):
-        raise InputError(f"`votes` must be finite counts of at least two classes, got {counts.tolist()}.")
-    sigma = check.number("sigma", sigma, low=5e-324)
+    counts, sigma = check.votes("votes", votes), check.number("sigma", sigma, low=SMALLEST_SIGMA)
     nodes, weights = np.polynomial.legendre.leggauss(HISTOGRAM_NODES)
     found = np.empty(counts.size)
     for c, own in enumerate(counts):
@@ -51,16 +51,13 @@ def multinomial_argmax_probabilities(
     maximum at x, P(Y = c) is the coefficient of z^k in a_c prod_(i != c) A_i, integrated over x; products of all but
     one factor come from prefixes and suffixes, and every term is positive, so rare classes keep their digits.
     """
-    law = _votes("probabilities", probabilities)
+    law = check.law("probabilities", probabilities)
     k = check.count("teachers", teachers, low=1)
-    sigma = check.number("sigma", sigma, low=5e-324)
-    odd = None if special is None else _votes("special", special)
+    sigma = check.number("sigma", sigma, low=k / MOST_RATIO)
+    odd = None if special is None else check.law("special", special)
     if odd is not None and odd.size != law.size:
         raise InputError(f"`special` must be a law over the same {law.size} classes, got {odd.size}.")
-    nodes, weights = np.polynomial.legendre.leggauss(max(VOTE_NODES, math.ceil(2.5 * (k / sigma + 2.0 * REACH))))
-    low, high = -REACH * sigma, k + REACH * sigma
-    x = low + (nodes + 1.0) / 2.0 * (high - low)
-    scale = weights * (high - low) / 2.0
+    x, scale = _panels(-REACH * sigma, k + REACH * sigma, math.ceil((k / sigma + 2.0 * REACH) / 8.0))
     degree = k if odd is None else k - 1
     masses = stats.poisson.pmf(np.arange(degree + 1)[None, :], (k * law)[:, None])
     plain = _coefficients(x, masses, sigma, shift=0.0)
@@ -69,11 +66,12 @@ def multinomial_argmax_probabilities(
     return np.asarray(scale @ found) / float(stats.poisson.pmf(k, k))
 
 
-def _votes(name: str, values: Any) -> NDArray[np.float64]:
-    law = check.floats(name, values)
-    if law.size < 2 or not np.all(law >= 0.0) or abs(float(law.sum()) - 1.0) > 1e-9:
-        raise InputError(f"`{name}` must be probabilities of at least two classes that sum to 1.")
-    return law
+def _panels(low: float, high: float, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gauss-Legendre nodes and weights on equal panels."""
+    nodes, weights = np.polynomial.legendre.leggauss(PANEL_NODES)
+    edges = np.linspace(low, high, count + 1)
+    half = (edges[1] - edges[0]) / 2.0
+    return (edges[:-1, None] + half * (nodes + 1.0)).ravel(), np.tile(half * weights, count)
 
 
 Factors = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -103,8 +101,7 @@ def _coefficient_of_argmax(
     columns = []
     for c in range(classes):
         around = _times(prefixes[c], suffixes[c + 1])
-        product = _last(around, tops[c])
-        columns.append(product)
+        columns.append(_last(around, tops[c]))
     return np.stack(columns, axis=1)
 
 
