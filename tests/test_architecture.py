@@ -18,6 +18,7 @@ LEVELS = {
     "_binomial": 0,
     "tradeoff": 0,
     "divergences": 0,
+    "_files": 0,
     "_poisson_binomial": 0,
     "bounds": 1,
     "evidence": 1,
@@ -30,6 +31,7 @@ LEVELS = {
 ALLOWED_SIDEWAYS = {
     ("tradeoff", "_validate"),
     ("divergences", "_validate"),
+    ("_files", "_validate"),
     ("_poisson_binomial", "_binomial"),
     ("evidence", "bounds"),
     ("mechanisms", "accounting"),

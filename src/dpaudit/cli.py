@@ -11,7 +11,6 @@ import math
 import os
 import shlex
 import sys
-import tempfile
 import traceback
 from enum import StrEnum
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from dpaudit import __version__, accounting, calibration, estimators
+from dpaudit import __version__, _files, accounting, calibration, estimators
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import LowerBound, Relation, UpperBound
@@ -478,7 +477,7 @@ def calibrate(
     command = "dpaudit " + shlex.join(_without_files(sys.argv[1:]))
     for path, text in ((output, table.to_json(command)), (markdown, table.to_markdown())):
         if path is not None:
-            _write(path, text)
+            _files.write_text(path, text)
     print(table.to_json(command) if as_json else table)
     expected = sum(row.as_expected for row in table.rows)
     print(f"{expected} of {len(table.rows)} cells as they should be.", file=sys.stderr)
@@ -493,16 +492,6 @@ def _without_files(arguments: list[str]) -> list[str]:
             continue
         kept.append(argument)
     return kept
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole file or none."""
-    if not path.parent.is_dir():
-        raise InputError(f"no folder {str(path.parent)!r} to write {path.name!r} into.")
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -32,7 +31,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit import _binomial
+from dpaudit import _binomial, _files
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, relation
@@ -487,18 +486,7 @@ def _save(evidence: _Evidence, path: Path) -> Path:
     stamped = json.dumps({**meta, "digest": _digest(meta, columns)}, sort_keys=True)
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     table = table.replace_schema_metadata({b"dpaudit": stamped.encode()})
-    if not path.parent.is_dir():
-        raise InputError(f"no folder {str(path.parent)!r} to write {path.name!r} into.")
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        pq.write_table(table, partial)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
-    return path
+    return _files.write(path, lambda partial: pq.write_table(table, partial))
 
 
 ROW_ARRAYS = {

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit import _binomial
+from dpaudit import _binomial, _files
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import LowerBound, Relation
@@ -47,13 +47,8 @@ class StreamState:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the past, from which everything else is recomputed; atomically."""
-        target = os.fspath(path)
-        if not os.path.isdir(os.path.dirname(target) or "."):
-            raise InputError(f"no folder {os.path.dirname(target)!r} to write the stream into.")
-        text = json.dumps({"delta": self.delta, "scores": self.scores, "worlds": self.worlds})
-        with open(f"{target}.partial", "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(f"{target}.partial", target)
+        past = {"delta": self.delta, "scores": self.scores, "worlds": self.worlds}
+        _files.write_text(path, json.dumps(past))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> StreamState:
