@@ -19,7 +19,7 @@ lint: $(STAMP)
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/estimators.py
 
-# The full calibration table: 2,000 games a cell, about 20 minutes on two cores.
+# The full calibration table: 2,000 games a cell, about 50 minutes on two cores.
 calibration: $(STAMP)
 	$(BIN)/dpaudit calibrate --full --trials 2000 --output docs/calibration.json
 	$(BIN)/python docs/make_calibration.py
