@@ -49,6 +49,15 @@ def invert(ranks: Sequence[int], correct: Sequence[int], *, alpha: float, slack:
     return scan_path(len(ranks), smallest, crossing, alpha=alpha, slack=slack, most=slack(0.0))
 
 
+def ceiling(ranks: Sequence[int], *, alpha: float, slack: Slack) -> float:
+    """What a perfect attack could have shown, had one number of guesses been looked at: quick, a little too high."""
+
+    def smallest(epsilon: float) -> float:
+        return _smallest_tail(ranks, ranks, float(special.expit(epsilon)))
+
+    return scan_path(1, smallest, lambda epsilon, tail: tail, alpha=alpha, slack=slack, most=slack(0.0))[0]
+
+
 def scan_path(
     looks: int,
     smallest: Callable[[float], float],

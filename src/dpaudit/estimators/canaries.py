@@ -364,7 +364,7 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
 
 @lru_cache(maxsize=256)
 def _path_ceiling(ranks: tuple[int, ...], delta: float, alpha: float, m: int) -> float:
-    return _paths.invert(ranks, ranks, alpha=alpha, slack=partial(excess, m, delta=delta))[0]
+    return _paths.ceiling(ranks, alpha=alpha, slack=partial(excess, m, delta=delta))
 
 
 def _best_rank(ranks: list[int], correct: list[int], theta: float) -> int:

@@ -407,7 +407,7 @@ def _composed(
         total = shifted_delta(delta or 0.0, share)
         slack = partial(excess, m, delta=total)
         theta, capped = _paths.invert(ranks, found.counts(ranks), alpha=alpha, slack=slack)
-        ceiling = _paths.invert(ranks, ranks, alpha=alpha, slack=slack)[0]
+        ceiling = _paths.ceiling(ranks, alpha=alpha, slack=slack)
         words = f"{len(ranks)} numbers of guesses, calibrated as one path"
         return max(0.0, theta - shift), capped, words, None, max(0.0, ceiling - shift)
     if isinstance(strategy, GuessPath):
