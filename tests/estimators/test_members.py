@@ -57,6 +57,12 @@ def test_every_number_is_conditional_and_says_on_what(rng):
     assert bound.epsilon <= wide.epsilon
 
 
+def test_groups_settle_which_rows_belong_together(rng):
+    evidence = dataclasses.replace(known.ShiftedMembers(1.5).sample(rng), group=np.arange(600))
+    bound = estimators.epsilon_from_members(evidence, delta=0.0)
+    assert not any("no two rows" in text for text in bound.assumptions)
+
+
 def test_add_remove_needs_more_than_propensities(rng):
     evidence = dataclasses.replace(known.ShiftedMembers(1.5).sample(rng), relation="add-remove")
     bound = estimators.epsilon_from_members(evidence, delta=0.0)

@@ -255,7 +255,7 @@ def _from_members(
     overlap: Overlap | None,
     blind: MemberScores | None,
 ) -> LowerBound:
-    evidence = needs_members(name, evidence)
+    as_given, evidence = evidence, needs_members(name, evidence)
     alpha = 1.0 - check.confidence(confidence)
     check.choice("correction", correction, CORRECTIONS)
     delta = None if delta is None else check.delta(delta)
@@ -280,7 +280,7 @@ def _from_members(
     else:
         theta, capped, words, p_value, ceiling = _composed(name, found, strategy, family, delta, alpha, overlap)
     converted, conversion = (theta, ()) if pure else convert(family, theta, delta)
-    conditions = (*conditions_of(evidence, log_odds_error, overlap), *conversion)
+    conditions = (*conditions_of(as_given, log_odds_error, overlap), *conversion)
     return LowerBound(
         epsilon=converted,
         delta=delta,
