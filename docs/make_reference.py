@@ -13,6 +13,10 @@ import dpaudit
 from dpaudit.cli import app
 
 PAGE = Path(__file__).parent / "reference.md"
+EXIT_CODES = (
+    "Exit codes: 0 nothing contradicted, 1 a claim is contradicted (or `fail_if` holds), 2 misuse or bad input, "
+    "3 a run failed, 4 nothing could be judged. Shell completion: `dpaudit --install-completion`."
+)
 
 
 def first_line(found) -> str:
@@ -57,10 +61,11 @@ def commands(command, path) -> list[str]:
 def render() -> str:
     lines = ["# Reference", "", "Made by `python docs/make_reference.py` from the docstrings.", "", "## `dpaudit`", ""]
     lines += table(dpaudit, sorted(dpaudit.__all__))
-    for name in ("estimators", "accounting", "mechanisms", "tradeoff", "divergences"):
+    modules = ("estimators", "accounting", "mechanisms", "games", "auditing", "reporting", "reporting.plot", "testing")
+    for name in (*modules, "execution", "tradeoff", "divergences"):
         module = importlib.import_module(f"dpaudit.{name}")
         lines += [f"## `dpaudit.{name}`", "", *table(module, own_names(module))]
-    lines += ["## Command line", "", "Exit codes: 0 nothing contradicted, 2 misuse or bad input, 3 a run failed.", ""]
+    lines += ["## Command line", "", EXIT_CODES, ""]
     lines += commands(typer.main.get_command(app), "dpaudit")
     return "\n".join(lines).rstrip() + "\n"
 

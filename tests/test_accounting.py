@@ -9,7 +9,7 @@ from scipy import special
 
 import dpaudit as da
 from dpaudit import Relation, accounting, mechanisms
-from dpaudit.mechanisms.noise import SubsampledGaussianRuns
+from dpaudit.mechanisms.known import SubsampledGaussianRuns
 from dpaudit.tradeoff import Gaussian
 
 SETTING = {"noise_multiplier": 1.0, "sampling_rate": 0.25, "steps": 1, "delta": 1e-5}

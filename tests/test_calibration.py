@@ -9,7 +9,7 @@ import pytest
 
 import dpaudit as da
 from dpaudit import calibration
-from dpaudit.mechanisms import noise
+from dpaudit.mechanisms import known
 
 COMMITTED = Path(__file__).parent.parent / "docs" / "calibration.json"
 CELLS = calibration.cells()
@@ -72,19 +72,19 @@ def test_recommended_defaults_keep_their_power():
 
 def test_ground_truth_of_the_mode_mixers():
     """THEORY 2.5 and 6.1: the kinks give mu = 1 and mu = .9999."""
-    assert noise.single_mode(0.05).accuracies[0] == pytest.approx(0.9267, abs=5e-5)
-    assert noise.single_mode(0.05).mu == pytest.approx(1.0, abs=1e-6)
-    assert noise.MULTI_MODE.mu == pytest.approx(0.9999, abs=5e-5)
-    assert noise.least_mu(noise.ResponseCanaries(1.0).curve) == pytest.approx(1.232, abs=5e-4)
+    assert known.single_mode(0.05).accuracies[0] == pytest.approx(0.9267, abs=5e-5)
+    assert known.single_mode(0.05).mu == pytest.approx(1.0, abs=1e-6)
+    assert known.MULTI_MODE.mu == pytest.approx(0.9999, abs=5e-5)
+    assert known.least_mu(known.ResponseCanaries(1.0).curve) == pytest.approx(1.232, abs=5e-4)
 
 
 @pytest.mark.parametrize(
     "truth",
     [
-        noise.LaplaceRuns(1.0, 4000),
-        noise.LeakyResponseRuns(1.0, 0.05, 4000),
-        noise.SubsampledGaussianRuns(1.0, 0.3, 4000),
-        noise.GaussianRuns(1.0, 4000),
+        known.LaplaceRuns(1.0, 4000),
+        known.LeakyResponseRuns(1.0, 0.05, 4000),
+        known.SubsampledGaussianRuns(1.0, 0.3, 4000),
+        known.GaussianRuns(1.0, 4000),
     ],
     ids=lambda t: t.name,
 )

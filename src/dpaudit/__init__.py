@@ -1,6 +1,7 @@
 """dpaudit: statistically valid audits of differential privacy.
 
-Attacks in, lower bounds out, claims tested. Start with `RunScores` or `CanaryScores`, `estimators` and `judge`.
+Attacks in, lower bounds out, claims tested. Start with `audit` for something that can be run, or with `RunScores` or
+`CanaryScores`, `estimators` and `judge` for scores that are already there.
 Everything is loaded when it is first used, so that `import dpaudit` is quick.
 """
 
@@ -47,9 +48,32 @@ _HOME = {
     "tradeoff": ["gdp_delta", "gdp_epsilon"],
     "divergences": ["epsilon_from_renyi", "renyi_divergence"],
     "calibration": ["calibrate"],
+    "auditing": ["Audit", "Audits", "audit", "load_audit", "load_audits"],
+    "planning": ["plan_runs"],
+    "execution": ["Execution", "RunFailed"],
+    "reporting": ["table", "write_html"],
     "_validate": ["InputError"],
 }
-_MODULES = ["accounting", "bounds", "calibration", "divergences", "estimators", "evidence", "mechanisms", "tradeoff"]
+_MODULES = {
+    name: f"dpaudit.{name}"
+    for name in (
+        "accounting",
+        "auditing",
+        "bounds",
+        "calibration",
+        "data",
+        "divergences",
+        "estimators",
+        "evidence",
+        "execution",
+        "games",
+        "mechanisms",
+        "planning",
+        "reporting",
+        "testing",
+        "tradeoff",
+    )
+} | {"plot": "dpaudit.reporting.plot"}
 _WHERE = {name: home for home, names in _HOME.items() for name in names}
 
 __all__ = [*_MODULES, *_WHERE]
@@ -59,7 +83,7 @@ def __getattr__(name: str) -> Any:
     if name in _WHERE:
         return getattr(importlib.import_module(f"dpaudit.{_WHERE[name]}"), name)
     if name in _MODULES:
-        return importlib.import_module(f"dpaudit.{name}")
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'dpaudit' has no attribute {name!r}")
 
 

@@ -12,7 +12,7 @@ import importlib.util
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ def gaussian(*, mu: float, delta: float, relation: Relation | str, unit: str = "
         method="Gaussian mechanism",
         mu=float(mu),
         unit=unit,
+        weaker=partial(_with_noise, curve),
     )
 
 
@@ -93,7 +94,16 @@ def _closed_form(curve: TradeOff, method: str, relation: Relation | str, delta: 
         curve=curve,
         method=method,
         unit=unit,
+        weaker=partial(_with_noise, curve),
     )
+
+
+def _with_noise(curve: TradeOff, share: float) -> TradeOff:
+    """The closed form with a share of its noise: mu, or epsilon, divided by it."""
+    if isinstance(curve, Gaussian):
+        return Gaussian(curve.mu / share)
+    assert isinstance(curve, Laplace | RandomizedResponse)
+    return replace(curve, eps=curve.eps / share)
 
 
 # ------------------------------------------------------------------------------------------------------------- DP-SGD
@@ -131,7 +141,12 @@ def dp_sgd(
         method=method,
         unit=unit,
         references=("dp-accounting", "Koskela, Jalko and Honkela 2020"),
+        weaker=partial(_dp_sgd_with_noise, sigma, rate, count, _replaces(asked)),
     )
+
+
+def _dp_sgd_with_noise(sigma: float, rate: float, steps: int, replaces: bool, share: float) -> TradeOff:
+    return _dp_sgd_curve(sigma * share, rate, steps, replaces, COARSE)
 
 
 def dp_sgd_family(*, sampling_rate: float, steps: int, relation: Relation | str) -> Family:
@@ -385,7 +400,14 @@ def group_privacy(upper: UpperBound, size: int = 2, delta: float | None = None) 
         mu=None if upper.mu is None else count * upper.mu,
         unit=upper.unit if pairwise else f"group of {count} {upper.unit}s",
         references=upper.references,
+        weaker=partial(_group_with_noise, upper, count),
     )
+
+
+def _group_with_noise(upper: UpperBound, count: int, share: float) -> TradeOff:
+    found = _group_curve(replace(upper, curve=upper.with_noise(share)), count)
+    assert found is not None  # every curve that `with_noise` returns has a group curve
+    return found
 
 
 def _geometric(epsilon: float, count: int) -> float:

@@ -173,7 +173,8 @@ class UpperBound:
     """What is promised: (epsilon, delta) under a relation, and the trade-off curve that it came from.
 
     `curve` is pessimistic (never more private than the mechanism that is promised). A bare pair has none and is
-    tested as the curve of all (epsilon, delta) mechanisms, which is weak: a curve says far more.
+    tested as the curve of all (epsilon, delta) mechanisms, which is weak: a curve says far more. `weaker(share)` is
+    the curve of the same mechanism with that share of its noise, where the accountant knows it.
     """
 
     epsilon: float
@@ -184,6 +185,7 @@ class UpperBound:
     mu: float | None = None
     unit: str = "record"
     references: tuple[str, ...] = ()
+    weaker: Callable[[float], TradeOff] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check.number("epsilon", self.epsilon, low=0.0, infinite=True)
@@ -195,6 +197,15 @@ class UpperBound:
         """The curve that a test of this claim tests."""
         return self.curve if self.curve is not None else ApproximateDP(self.epsilon, self.delta)
 
+    def with_noise(self, share: float) -> TradeOff:
+        """The curve of the same mechanism with only this share of its noise: what an audit should be able to catch."""
+        part = check.number("share", share, low=5e-324, high=1.0)
+        if self.weaker is not None:
+            return self.weaker(part)
+        if self.curve is None and math.isfinite(self.epsilon):
+            return ApproximateDP(self.epsilon / part, self.delta)
+        raise InputError(f"what less noise would mean is not known for a claim by: {self.method}.", "give `runs`.")
+
     def at(self, delta: float) -> UpperBound:
         """The same promise read off its curve at another delta, rounded up."""
         delta = check.delta(delta)
@@ -202,7 +213,7 @@ class UpperBound:
         return replace(self, epsilon=epsilon, delta=delta)
 
     def to_dict(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "curve"}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("curve", "weaker")}
 
     def __str__(self) -> str:
         mu = f"mu <= {round_up(self.mu)}, " if self.mu is not None else ""
@@ -347,6 +358,7 @@ class Outcome(StrEnum):
     UNINFORMATIVE = "uninformative"
     CONSISTENT = "consistent"
     NO_CLAIM = "no claim"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import dpaudit as da
 from dpaudit import CanaryScores, estimators, tradeoff
 from dpaudit.estimators import _paths, canaries, plans, thresholds
 from dpaudit.estimators.thresholds import Band, EProcess, Fixed, FractionGrid, GuessPath, HeldOut, RankGrid, Uncorrected
-from dpaudit.mechanisms import noise
+from dpaudit.mechanisms import known
 from tests.conftest import gaussian_runs, noisy_canaries
 
 
@@ -217,8 +217,8 @@ def test_power_of_the_recommended_defaults():
     """THEORY 3b, within 5 %: path .857 on RR and 1.713 on Laplace; recursion .555 (mu = 1) and 1.105 (mu = 2)."""
     rng = np.random.default_rng(11)
     for truth, floor in (
-        (noise.ResponseCanaries(1.0, 1000), 0.857),
-        (noise.NoisyCanaries(2.0, 1000, "Laplace"), 1.713),
+        (known.ResponseCanaries(1.0, 1000), 0.857),
+        (known.NoisyCanaries(2.0, 1000, "Laplace"), 1.713),
     ):
         found = [estimators.epsilon_from_canaries(truth.sample(rng), delta=0.0).epsilon for _ in range(300)]
         assert np.median(found) >= 0.95 * floor
@@ -270,7 +270,7 @@ def test_delta_too_large_is_said(rng):
 
 
 def test_families(rng):
-    kary = noise.KaryResponseCanaries(2.0, 5, 3000).sample(rng)
+    kary = known.KaryResponseCanaries(2.0, 5, 3000).sample(rng)
     bound = estimators.family_from_canaries(kary, family=tradeoff.randomized_response(5), delta=0.0)
     assert 1.0 < bound.theta <= 2.2
     assert "5-ary randomised response" in bound.assumptions[0]

@@ -6,7 +6,7 @@ import pytest
 import dpaudit as da
 from dpaudit import NotComparable, Outcome, UpperBound, accounting, judge
 from dpaudit.estimators import members
-from dpaudit.mechanisms import known, noise
+from dpaudit.mechanisms import known
 from tests.conftest import gaussian_runs, noisy_canaries
 
 CLAIM = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
@@ -26,16 +26,16 @@ def test_power_and_level_of_sixty_runs_a_side():
 @pytest.mark.parametrize(
     ("truth", "claim"),
     [
-        (noise.NoisyCanaries(1.0, 1000), accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")),
-        (noise.ResponseCanaries(1.0, 1000), UpperBound(epsilon=1.0, delta=0.0, relation="label")),
-        (noise.ResponseCanaries(1.0, 1000), accounting.randomized_response(epsilon=1.0, relation="label")),
+        (known.NoisyCanaries(1.0, 1000), accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")),
+        (known.ResponseCanaries(1.0, 1000), UpperBound(epsilon=1.0, delta=0.0, relation="label")),
+        (known.ResponseCanaries(1.0, 1000), accounting.randomized_response(epsilon=1.0, relation="label")),
         (
-            noise.KaryResponseCanaries(1.0, 5, 1000),
+            known.KaryResponseCanaries(1.0, 5, 1000),
             accounting.randomized_response(epsilon=1.0, classes=5, relation="label"),
         ),
-        (noise.ResponseCanaries(1.0, 1000, delta=1e-4), UpperBound(epsilon=1.0, delta=1e-4, relation="label")),
-        (noise.ResponseCanaries(1.0, 1000, shift=1e-4), UpperBound(epsilon=1.0, delta=0.0, relation="label")),
-        (noise.single_mode(0.05), accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")),
+        (known.ResponseCanaries(1.0, 1000, delta=1e-4), UpperBound(epsilon=1.0, delta=1e-4, relation="label")),
+        (known.ResponseCanaries(1.0, 1000, shift=1e-4), UpperBound(epsilon=1.0, delta=0.0, relation="label")),
+        (known.single_mode(0.05), accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -47,7 +47,7 @@ def test_true_claims_are_seldom_contradicted_in_one_run(truth, claim):
 
 def test_false_claims_are_contradicted_in_one_run(rng):
     assert judge(noisy_canaries(rng, mu=4.0), CLAIM).contradicted
-    leaky = noise.ResponseCanaries(2.0, 2000).sample(rng)
+    leaky = known.ResponseCanaries(2.0, 2000).sample(rng)
     assert judge(leaky, UpperBound(epsilon=1.0, delta=1e-6, relation="label")).contradicted
     assert judge(leaky, accounting.randomized_response(epsilon=1.0, classes=2, relation="label")).contradicted
 
@@ -60,7 +60,7 @@ def test_strong_claims_that_are_blatantly_false_are_not_called_uninformative(rng
 
 def test_a_claim_for_one_record_is_not_judged_by_evidence_on_users(rng):
     """Randomised response at epsilon 1 on three rows a user: per user it leaks more, and that refutes nothing."""
-    evidence = noise.ResponseRows().sample(rng)
+    evidence = known.ResponseRows().sample(rng)
     with pytest.raises(NotComparable, match="about one user"):
         judge(evidence, accounting.randomized_response(epsilon=1.0, relation="label"))
 

@@ -7,12 +7,9 @@ and must fail: that is the test of the test.
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from dpaudit import _validate as check
@@ -20,7 +17,7 @@ from dpaudit._validate import InputError
 from dpaudit.calibration._first import first_cells, slow_broken_cells
 from dpaudit.calibration._second import second_cells
 from dpaudit.calibration._table import Calibration, Cell, Row, allowed_over_claims, run_cells
-from dpaudit.mechanisms import noise
+from dpaudit.mechanisms import known
 
 __all__ = [
     "Calibration",
@@ -29,7 +26,6 @@ __all__ = [
     "allowed_over_claims",
     "calibrate",
     "cells",
-    "load_function",
     "run_cells",
     "slow_broken_cells",
 ]
@@ -68,18 +64,18 @@ def calibrate(
     delta = check.delta(delta)
     truths: list[Any] = (
         [
-            noise.GaussianRuns(1.0, 1000),
-            noise.LaplaceRuns(1.0, 1000),
-            noise.LeakyResponseRuns(1.0, delta, 1000),
-            noise.GaussianRuns(0.0, 300),
+            known.GaussianRuns(1.0, 1000),
+            known.LaplaceRuns(1.0, 1000),
+            known.LeakyResponseRuns(1.0, delta, 1000),
+            known.GaussianRuns(0.0, 300),
         ]
         if kind == "runs"
         else [
-            noise.ResponseCanaries(1.0, 1000, delta=delta),
-            noise.NoisyCanaries(2.0, 1000, "Laplace"),
-            noise.single_mode(0.1),
-            noise.ResponseCanaries(0.0, 1000),
-            noise.CorrelatedRows(),
+            known.ResponseCanaries(1.0, 1000, delta=delta),
+            known.NoisyCanaries(2.0, 1000, "Laplace"),
+            known.single_mode(0.1),
+            known.ResponseCanaries(0.0, 1000),
+            known.CorrelatedRows(),
         ]
     )
     name = getattr(estimator, "__name__", type(estimator).__name__)
@@ -92,10 +88,10 @@ def calibrate(
 
 
 def _mu_of(truth: Any) -> float:
-    if isinstance(truth, noise.ModeMixing):
+    if isinstance(truth, known.ModeMixing):
         return truth.mu
     leaks = getattr(truth, "delta", 0.0)
-    return math.inf if isinstance(leaks, float) and leaks > 0.0 else noise.least_mu(truth.curve)
+    return math.inf if isinstance(leaks, float) and leaks > 0.0 else known.least_mu(truth.curve)
 
 
 def _annotated(estimator: Callable[[Any], Any]) -> str:
@@ -108,28 +104,3 @@ def _annotated(estimator: Callable[[Any], Any]) -> str:
         "`evidence` must say what the estimator takes: 'runs' or 'canaries'.",
         "or annotate its first argument with RunScores or CanaryScores.",
     )
-
-
-def load_function(reference: str) -> Callable[[Any], Any]:
-    """The function of a "file.py:function" that the *user* typed; files never name code that is imported."""
-    path, _, name = reference.rpartition(":")
-    if not path or not name:
-        raise InputError(f"`estimator` must be 'file.py:function', got {reference!r}.")
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"no file {path!r} with an estimator.")
-    spec = importlib.util.spec_from_file_location(f"_dpaudit_user_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise InputError(f"`estimator` must name a Python file, got {path!r}.")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (ImportError, SyntaxError) as problem:
-        raise InputError(f"{path!r} could not be loaded ({type(problem).__name__}: {problem}).") from None
-    finally:  # unknown by name, the function travels to worker processes by value
-        del sys.modules[spec.name]
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise InputError(f"{path!r} has no function {name!r}.")
-    return found

@@ -14,7 +14,7 @@ from dpaudit.bounds import LowerBound
 from dpaudit.calibration._table import Cell
 from dpaudit.estimators import canaries, plans, runs, streams, thresholds
 from dpaudit.evidence import CanaryScores, RunScores
-from dpaudit.mechanisms import noise
+from dpaudit.mechanisms import known
 
 
 def first_cells(confidence: float = 0.95) -> list[Cell]:
@@ -58,22 +58,22 @@ def _shown(strategy: Any) -> str:
 
 def _run_cells(confidence: float) -> Iterable[Cell]:
     level: dict[str, Any] = {"confidence": confidence}
-    gaussian, perfect = noise.GaussianRuns(1.0, 1000), noise.GaussianRuns(0.0, 300)
-    laplace, response = noise.LaplaceRuns(1.0, 1000), noise.LeakyResponseRuns(1.0, 0.0, 1000)
-    leaky = noise.LeakyResponseRuns(1.0, 0.02, 1000)
-    small, tied = noise.GaussianRuns(1.0, 100), noise.GaussianRuns(1.0, 500, digits=1)
+    gaussian, perfect = known.GaussianRuns(1.0, 1000), known.GaussianRuns(0.0, 300)
+    laplace, response = known.LaplaceRuns(1.0, 1000), known.LeakyResponseRuns(1.0, 0.0, 1000)
+    leaky = known.LeakyResponseRuns(1.0, 0.02, 1000)
+    small, tied = known.GaussianRuns(1.0, 100), known.GaussianRuns(1.0, 500, digits=1)
     for strategy in (thresholds.RankGrid(), thresholds.Fixed(score=0.5), thresholds.HeldOut()):
         for truth in (gaussian, perfect):
             yield _cell(runs.mu_from_runs, strategy, truth, truth.mu, **level)
-        for known, epsilon in ((laplace, 1.0), (response, 1.0), (perfect, 0.0)):
-            yield _cell(runs.epsilon_from_runs, strategy, known, epsilon, delta=0.0, **level)
+        for pure, epsilon in ((laplace, 1.0), (response, 1.0), (perfect, 0.0)):
+            yield _cell(runs.epsilon_from_runs, strategy, pure, epsilon, delta=0.0, **level)
         yield _cell(runs.epsilon_from_runs, strategy, leaky, 1.0, delta=0.02, **level)
     grid = thresholds.RankGrid()
     yield _cell(runs.mu_from_runs, grid, small, 1.0, **level)
     yield _cell(runs.mu_from_runs, grid, tied, 1.0, **level)
-    yield _cell(runs.mu_from_runs, grid, noise.GaussianRuns(0.0, 5), 0.0, **level)
-    yield _cell(runs.mu_from_runs, grid, noise.GaussianRuns(0.0, 280, digits=0), 0.0, **level)
-    yield _cell(runs.mu_from_runs, grid, response, noise.least_mu(response.curve), **level)
+    yield _cell(runs.mu_from_runs, grid, known.GaussianRuns(0.0, 5), 0.0, **level)
+    yield _cell(runs.mu_from_runs, grid, known.GaussianRuns(0.0, 280, digits=0), 0.0, **level)
+    yield _cell(runs.mu_from_runs, grid, response, known.least_mu(response.curve), **level)
     classic: dict[str, Any] = {"test": "clopper-pearson", "words": "RankGrid(), Clopper-Pearson"}
     yield _cell(runs.mu_from_runs, grid, gaussian, 1.0, **classic, **level)
     yield _cell(runs.epsilon_from_runs, grid, response, 1.0, delta=0.0, **classic, **level)
@@ -86,7 +86,7 @@ def _run_cells(confidence: float) -> Iterable[Cell]:
         words="RankGrid(), Laplace family",
         **level,
     )
-    subsampled = noise.SubsampledGaussianRuns(1.0, 0.3, 300)
+    subsampled = known.SubsampledGaussianRuns(1.0, 0.3, 300)
     words = "RankGrid(), DP-SGD family"
     if accounting.available():
         yield Cell("family_from_runs", words, subsampled, 1.0, partial(_subsampled_theta, confidence=confidence))
@@ -94,9 +94,9 @@ def _run_cells(confidence: float) -> Iterable[Cell]:
     for choice in (thresholds.Band(), grid):
         worst = partial(_worst_excess, mu=1.0, deltas=deltas, threshold=choice, confidence=confidence)
         words = f"{_shown(choice)}, three deltas at once"
-        yield Cell("epsilon_curve_from_runs", words, noise.GaussianRuns(1.0, 500), 0.0, worst)
+        yield Cell("epsilon_curve_from_runs", words, known.GaussianRuns(1.0, 500), 0.0, worst)
     for mu, delta in ((1.0, 0.05), (0.0, 0.0), (0.0, 0.05)):
-        stream = noise.GaussianStream(mu, 600)
+        stream = known.GaussianStream(mu, 600)
         bound = partial(streams.epsilon_from_stream, delta=delta, relation="add-remove", confidence=confidence)
         value = stream.curve.epsilon(delta)
         yield Cell(f"epsilon_from_stream at delta {delta:g}", "every run, past only", stream, value, bound)
@@ -104,11 +104,11 @@ def _run_cells(confidence: float) -> Iterable[Cell]:
 
 def _canary_cells(confidence: float) -> Iterable[Cell]:
     level: dict[str, Any] = {"confidence": confidence}
-    response, laplace = noise.ResponseCanaries(1.0, 1000), noise.NoisyCanaries(2.0, 1000, "Laplace")
-    perfect, tiny = noise.ResponseCanaries(0.0, 1000), noise.ResponseCanaries(0.0, 3)
-    some = noise.ResponseCanaries(1.0, 1000, delta=1e-4)
-    many = noise.ResponseCanaries(1.0, 1000, delta=0.01)
-    shifted = noise.ResponseCanaries(1.0, 1000, shift=0.01)
+    response, laplace = known.ResponseCanaries(1.0, 1000), known.NoisyCanaries(2.0, 1000, "Laplace")
+    perfect, tiny = known.ResponseCanaries(0.0, 1000), known.ResponseCanaries(0.0, 3)
+    some = known.ResponseCanaries(1.0, 1000, delta=1e-4)
+    many = known.ResponseCanaries(1.0, 1000, delta=0.01)
+    shifted = known.ResponseCanaries(1.0, 1000, shift=0.01)
     path, wealth, held = thresholds.GuessPath(), thresholds.EProcess(), thresholds.HeldOut(0.5)
     every, grid = thresholds.Fixed(fraction=1.0), thresholds.FractionGrid()
     for strategy in (path, wealth, every, grid, held):
@@ -117,26 +117,26 @@ def _canary_cells(confidence: float) -> Iterable[Cell]:
         yield _cell(canaries.epsilon_from_canaries, strategy, some, 1.0, delta=1e-4, **level)
     yield _cell(canaries.epsilon_from_canaries, path, tiny, 0.0, delta=0.0, **level)
     for strategy in (path, held):
-        few = noise.KaryResponseCanaries(0.0, 9, 1000)
+        few = known.KaryResponseCanaries(0.0, 9, 1000)
         yield _cell(canaries.epsilon_from_canaries, strategy, few, 0.0, delta=0.0, **level)
     for strategy in (every, grid):
         yield _cell(canaries.epsilon_from_canaries, strategy, many, 1.0, delta=0.01, **level)
         yield _cell(canaries.epsilon_from_canaries, strategy, shifted, 1.0, delta=0.0, **level)
-    gaussian = noise.NoisyCanaries(1.0, 1000)
+    gaussian = known.NoisyCanaries(1.0, 1000)
     planned = thresholds.Fixed(guesses=plans.plan_guesses(canaries=1000, claim=gaussian.curve, confidence=confidence))
     for strategy in (grid, planned, every):
         for truth in (gaussian, response, perfect):
-            yield _cell(canaries.mu_from_canaries, strategy, truth, noise.least_mu(truth.curve), **level)
-    mixing = noise.single_mode(1.0 - confidence)
+            yield _cell(canaries.mu_from_canaries, strategy, truth, known.least_mu(truth.curve), **level)
+    mixing = known.single_mode(1.0 - confidence)
     yield _cell(canaries.mu_from_canaries, every, mixing, mixing.mu, **level)
     yield _cell(canaries.mu_from_canaries, grid, mixing, mixing.mu, **level)
-    yield _cell(canaries.mu_from_canaries, grid, noise.MULTI_MODE, noise.MULTI_MODE.mu, **level)
-    kary = noise.KaryResponseCanaries(1.0, 5, 1000)
+    yield _cell(canaries.mu_from_canaries, grid, known.MULTI_MODE, known.MULTI_MODE.mu, **level)
+    kary = known.KaryResponseCanaries(1.0, 5, 1000)
     for strategy in (grid, every):
         family = tradeoff.randomized_response(5)
         shown = f"{_shown(strategy)}, 5-ary family"
         yield _cell(canaries.family_from_canaries, strategy, kary, 1.0, family=family, words=shown, **level)
-    for grouped in (noise.CorrelatedRows(), noise.ResponseRows()):
+    for grouped in (known.CorrelatedRows(), known.ResponseRows()):
         yield _cell(canaries.epsilon_from_canaries, path, grouped, grouped.curve.epsilon(0.0), delta=0.0, **level)
 
 
@@ -145,12 +145,12 @@ def _broken_cells(confidence: float) -> Iterable[Cell]:
     level: dict[str, Any] = {"confidence": confidence, "must": "fail"}
     free = thresholds.Uncorrected()
     wide = thresholds.Uncorrected(each_rate_at_alpha=True)
-    gaussian = noise.GaussianRuns(1.0, 1000)
-    response = noise.ResponseCanaries(1.0, 1000)
+    gaussian = known.GaussianRuns(1.0, 1000)
+    response = known.ResponseCanaries(1.0, 1000)
     yield _cell(runs.mu_from_runs, wide, gaussian, 1.0, **level)
-    yield _cell(runs.epsilon_from_runs, wide, noise.LaplaceRuns(1.0, 1000), 1.0, delta=0.0, **level)
+    yield _cell(runs.epsilon_from_runs, wide, known.LaplaceRuns(1.0, 1000), 1.0, delta=0.0, **level)
     yield _cell(canaries.epsilon_from_canaries, free, response, 1.0, delta=0.0, **level)
-    for rows in (noise.CorrelatedRows(grouped=False), noise.ResponseRows(grouped=False)):
+    for rows in (known.CorrelatedRows(grouped=False), known.ResponseRows(grouped=False)):
         yield _cell(
             canaries.epsilon_from_canaries,
             thresholds.GuessPath(),
@@ -159,7 +159,7 @@ def _broken_cells(confidence: float) -> Iterable[Cell]:
             delta=0.0,
             **level,
         )
-    pooled = noise.single_mode(0.15)
+    pooled = known.single_mode(0.15)
     naive = partial(_as_independent_runs, confidence=confidence)
     yield Cell("mu_from_runs", "canaries taken for independent runs", pooled, pooled.mu, naive, "fail")
 
@@ -167,11 +167,11 @@ def _broken_cells(confidence: float) -> Iterable[Cell]:
 def slow_broken_cells(confidence: float = 0.95) -> list[Cell]:
     """Broken rules that show only at full size."""
     level: dict[str, Any] = {"confidence": confidence, "must": "fail", "at_least": 2000}
-    modes, free = noise.MULTI_MODE, thresholds.Uncorrected()
+    modes, free = known.MULTI_MODE, thresholds.Uncorrected()
     peeking = partial(_guesses_read_off_the_model, confidence=confidence)
     return [
-        _cell(runs.mu_from_runs, free, noise.GaussianRuns(1.0, 1000), 1.0, **level),
-        _cell(runs.epsilon_from_runs, free, noise.LeakyResponseRuns(1.0, 0.0, 1000), 1.0, delta=0.0, **level),
+        _cell(runs.mu_from_runs, free, known.GaussianRuns(1.0, 1000), 1.0, **level),
+        _cell(runs.epsilon_from_runs, free, known.LeakyResponseRuns(1.0, 0.0, 1000), 1.0, delta=0.0, **level),
         Cell("one_run_mu", "number of guesses read off the model", modes, modes.mu, peeking, "fail", 2000),
         _cell(canaries.mu_from_canaries, free, modes, modes.mu, **level),
     ]

@@ -12,8 +12,8 @@
 | `OutputCounts` | `renyi_from_outputs`: Renyi divergences, all orders at once | | | every answer, paid for |
 
 From counts, in the classic published forms: `clopper_pearson_epsilon`, `clopper_pearson_mu`, `one_run_epsilon`,
-`one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge`, a propensity model by
-`refute_propensity`.
+`one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge` (`judge_stream` as
+runs arrive), a propensity model by `refute_propensity`.
 """
 
 from dpaudit.estimators.canaries import (
@@ -37,9 +37,10 @@ from dpaudit.estimators.runs import (
     family_from_runs,
     mu_from_runs,
 )
-from dpaudit.estimators.streams import StreamState, epsilon_from_stream
+from dpaudit.estimators.streams import ClaimStream, StreamState, epsilon_from_stream, judge_stream
 
 __all__ = [
+    "ClaimStream",
     "StreamState",
     "clopper_pearson_epsilon",
     "clopper_pearson_mu",
@@ -51,6 +52,7 @@ __all__ = [
     "family_from_canaries",
     "family_from_runs",
     "judge",
+    "judge_stream",
     "mu_from_canaries",
     "mu_from_members",
     "mu_from_runs",

@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ from numpy.typing import NDArray
 from dpaudit import _binomial, _files
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import LowerBound, Relation
+from dpaudit.bounds import LowerBound, Relation, UpperBound, Verdict, check_comparable, decide
+from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators import _inversion
 
 STREAM_CAP = 10.0
@@ -90,28 +92,33 @@ class StreamState:
         present, absent = scores[worlds], scores[~worlds]
         if min(present.size, absent.size) < 2:
             return None
-        cuts = np.quantile(scores, QUANTILES)
-        above = (
-            np.array([(present > t).mean() for t in cuts]),
-            np.array([(absent > t).mean() for t in cuts]),
-        )
-        hits = np.concatenate([above[0], 1.0 - above[1]])  # the world that is bet on
-        misses = np.concatenate([above[1], 1.0 - above[0]])  # the other one
-        counts = np.repeat([present.size, absent.size], cuts.size)
-        others = np.repeat([absent.size, present.size], cuts.size)
-        p = ((hits * counts + 0.5) / (counts + 1.0))[None, :]
-        q = ((misses * others + 0.5) / (others + 1.0))[None, :]
-        grow = np.exp(_grid())[:, None]
-        stake = SHARE_OF_KELLY * np.maximum(p - grow * q - self.delta, 0.0) / (2.0 * grow * (p + q))
-        stake = np.minimum(stake, 0.9 / (2.0 * grow + self.delta))
-        growth = (
-            p * np.log1p(stake * (2.0 - self.delta))
-            + q * np.log1p(-stake * (2.0 * grow + self.delta))
-            + (2.0 - p - q) * np.log1p(-stake * self.delta)
-        )
+        cuts, p, q = _rates(present, absent)
+        stake, growth = _kelly(p, q, np.exp(_grid())[:, None], self.delta)
         pick = np.argmax(growth, axis=1)
         rows = np.arange(pick.size)
         return np.tile(cuts, 2)[pick], stake[rows, pick], pick < cuts.size
+
+
+def _rates(present: NDArray[np.float64], absent: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Thresholds, and how often the world that is bet on, and the other, lie beyond: upward first, then downward."""
+    cuts = np.quantile(np.concatenate([present, absent]), QUANTILES)
+    above = [np.array([(world > t).mean() for t in cuts]) for world in (present, absent)]
+    hits, misses = np.concatenate([above[0], 1.0 - above[1]]), np.concatenate([above[1], 1.0 - above[0]])
+    counts = np.repeat([present.size, absent.size], cuts.size)
+    others = np.repeat([absent.size, present.size], cuts.size)
+    return cuts, ((hits * counts + 0.5) / (counts + 1.0))[None, :], ((misses * others + 0.5) / (others + 1.0))[None, :]
+
+
+def _kelly(p: Any, q: Any, grow: Any, delta: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A stake a little below the best for hit rates p and q, and the growth of the wealth that it promises."""
+    stake = SHARE_OF_KELLY * np.maximum(p - grow * q - delta, 0.0) / (2.0 * grow * (p + q))
+    stake = np.minimum(stake, 0.9 / (2.0 * grow + delta))
+    growth = (
+        p * np.log1p(stake * (2.0 - delta))
+        + q * np.log1p(-stake * (2.0 * grow + delta))
+        + (2.0 - p - q) * np.log1p(-stake * delta)
+    )
+    return stake, growth
 
 
 def _grid() -> NDArray[np.float64]:
@@ -172,13 +179,18 @@ def epsilon_from_stream(
     return _bound_of(state, barrier, confidence, relation, unit)
 
 
-def _bound_of(state: StreamState, barrier: float, confidence: float, relation: Relation | str, unit: str) -> LowerBound:
-    heads, runs = sum(state.worlds), len(state.worlds)
+def _check_coins(worlds: list[bool]) -> None:
+    heads, runs = sum(worlds), len(worlds)
     if runs and _binomial.two_sided_fair(heads, runs) < 1e-6:
         raise InputError(
             f"the worlds must be fair, independent coins, got {heads} present of {runs}.",
             "toss a fair coin before each run; fixed numbers of runs go to `epsilon_from_runs`.",
         )
+
+
+def _bound_of(state: StreamState, barrier: float, confidence: float, relation: Relation | str, unit: str) -> LowerBound:
+    heads, runs = sum(state.worlds), len(state.worlds)
+    _check_coins(state.worlds)
 
     def p_value(epsilon: float) -> float:
         index = max(0, math.ceil(epsilon / _inversion.GRID_STEP - 1e-9))
@@ -191,7 +203,7 @@ def _bound_of(state: StreamState, barrier: float, confidence: float, relation: R
         epsilon=theta,
         delta=state.delta,
         confidence=confidence,
-        relation=Relation(check.choice("relation", relation, list(Relation))),
+        relation=as_relation(relation),
         method="betting on runs as they arrive, anytime-valid",
         guarantee="certified",
         theta=theta,
@@ -201,4 +213,112 @@ def _bound_of(state: StreamState, barrier: float, confidence: float, relation: R
         capped=capped,
         references=REFERENCES,
         test=p_value,
+    )
+
+
+# ------------------------------------------------------------------------------------------------ one claim, one wealth
+
+TANGENTS = np.concatenate([np.arange(0.0, 2.0, 0.1), np.arange(2.0, 10.01, 0.25)])
+"""Slopes (as epsilons) at which a claim's curve may be bet against; any choice made from the past is free."""
+
+
+class ClaimStream:
+    """One gambler against one claim: the wealth of betting that its curve is exceeded (THEORY 2.13).
+
+    Under the claim every bet at a tangent (epsilon, delta(epsilon)) of its curve has mean at most 0, so the wealth
+    reaches 1 / alpha with probability at most alpha, whenever one looks. Threshold, direction, tangent and stake come
+    from past runs only. The world of each run must be a fair coin of the auditor's, independent of the past.
+    """
+
+    def __init__(self, claim: UpperBound) -> None:
+        curve = claim.hypothesis.symmetric()
+        self.claim = claim
+        self.scores: list[float] = []
+        self.worlds: list[bool] = []
+        self.log_wealth = self.best = 0.0
+        self._deltas = np.array([curve.delta(float(epsilon)) * (1.0 + 1e-9) for epsilon in TANGENTS])
+        self._plan: tuple[float, bool, float, float, float] | None = None
+        self._next_plan = FIRST_PLAN
+
+    @property
+    def p_value(self) -> float:
+        """One over the largest wealth so far: valid at every time."""
+        return math.exp(-self.best)
+
+    def update(self, world: bool, score: float) -> None:
+        """Settle the bet on one run, then re-plan if it is time."""
+        if not isinstance(world, bool | np.bool_):
+            raise InputError(f"`world` must be true (present) or false, got {world!r}.")
+        value = check.number("score", score)
+        if self._plan is not None:
+            threshold, upward, stake, grow, delta = self._plan
+            hit = value > threshold if upward else value <= threshold
+            payoff = (2.0 if upward == world else -2.0 * grow) * hit - delta
+            self.log_wealth += math.log1p(stake * payoff)
+            self.best = max(self.best, self.log_wealth)
+        self.worlds.append(bool(world))
+        self.scores.append(value)
+        if len(self.scores) >= self._next_plan:
+            self._plan = self._planned()
+            self._next_plan = math.ceil(len(self.scores) * REPLAN)
+
+    def _planned(self) -> tuple[float, bool, float, float, float] | None:
+        """Threshold, direction, stake and tangent with the best growth on the past; None where nothing grows."""
+        scores, worlds = np.array(self.scores), np.array(self.worlds)
+        if min(worlds.sum(), (~worlds).sum()) < 2:
+            return None
+        cuts, p, q = _rates(scores[worlds], scores[~worlds])
+        stake, growth = _kelly(p, q, np.exp(TANGENTS)[:, None], self._deltas[:, None])
+        tangent, cut = np.unravel_index(int(np.argmax(growth)), growth.shape)
+        if growth[tangent, cut] <= 0.0:
+            return None
+        upward = bool(cut < cuts.size)
+        grow = float(math.exp(TANGENTS[tangent]))
+        return float(np.tile(cuts, 2)[cut]), upward, float(stake[tangent, cut]), grow, float(self._deltas[tangent])
+
+
+def judge_stream(
+    runs: Iterable[tuple[bool, float]],
+    claim: UpperBound,
+    *,
+    confidence: float = 0.95,
+    relation: Relation | str,
+    unit: str = "record",
+    state: ClaimStream | None = None,
+) -> Verdict:
+    """The verdict on a claim from runs that arrive one by one; reading stops as soon as it is contradicted.
+
+    If the claim holds, "contradicted" is said with probability at most 1 - confidence, however long one goes on. `runs`
+    are pairs (world, score), the world a fair coin tossed before the run. `state` goes on from earlier runs.
+
+    >>> from dpaudit import accounting
+    >>> rng = np.random.default_rng(0)
+    >>> coins = rng.random(4000) < 0.5
+    >>> state = ClaimStream(accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove"))
+    >>> pairs = zip(coins.tolist(), (rng.normal(size=4000) + 2.0 * coins).tolist())
+    >>> verdict = judge_stream(pairs, state.claim, relation="add-remove", state=state)
+    >>> str(verdict.outcome), len(state.scores) < 400
+    ('contradicted', True)
+    """
+    if not isinstance(claim, UpperBound):
+        raise InputError(f"`claim` must be an UpperBound, got {type(claim).__name__}.", "see `dpaudit.accounting`.")
+    barrier, found = -math.log(1.0 - check.confidence(confidence)), as_relation(relation)
+    check_comparable(found=found, promised=claim.relation, found_unit=unit, promised_unit=claim.unit, what="the stream")
+    state = ClaimStream(claim) if state is None else state
+    for world, score in runs:
+        if state.best >= barrier:
+            break
+        state.update(world, score)
+    _check_coins(state.worlds)
+    return decide(
+        refuted=state.best >= barrier,
+        decisive=True,
+        reachable=True,
+        detail=f"{len(state.scores):,} runs, wealth {math.exp(min(state.best, 700.0)):.3g} against the claimed curve",
+        assumptions=(),
+        accept=(),
+        confidence=confidence,
+        relation=found,
+        method="betting against the claimed curve, anytime-valid",
+        p_value=state.p_value,
     )

@@ -1,6 +1,7 @@
-"""What is audited. For now: exact output laws of noisy votes, and mechanisms known exactly as samplers of evidence."""
+"""What is audited: noise mechanisms and their broken twins, exact laws of noisy votes, ground truth for tests."""
 
-from dpaudit.mechanisms import noise
+from dpaudit.mechanisms import known, noise, zoo
+from dpaudit.mechanisms.noise import GaussianSum, KaryResponse, LaplaceSum, Mechanism, VectorSum
 from dpaudit.mechanisms.private_prediction import (
     knn_inclusion_probability,
     multinomial_argmax_probabilities,
@@ -8,8 +9,15 @@ from dpaudit.mechanisms.private_prediction import (
 )
 
 __all__ = [
+    "GaussianSum",
+    "KaryResponse",
+    "LaplaceSum",
+    "Mechanism",
+    "VectorSum",
     "knn_inclusion_probability",
+    "known",
     "multinomial_argmax_probabilities",
     "noise",
     "noisy_argmax_probabilities",
+    "zoo",
 ]

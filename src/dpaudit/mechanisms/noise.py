@@ -1,395 +1,224 @@
-"""Mechanisms with exactly known privacy, as samplers of evidence (THEORY 6.1): the ground truth of every coverage test.
+"""Small mechanisms to audit: noisy sums and randomised response, as honest as their claim, or with a named bug.
 
-A ground truth is a frozen value with a `curve` (its exact trade-off function, per unit) and `sample(rng)`, which plays
-the game once. `mu` of a curve is the smallest mu for which it is mu-Gaussian-DP.
+A mechanism *promises* through `claim(delta)` and *does* through `release(dataset, seed)`; a bug is where the two part.
+The honest ones draw the noise that the claim needs. Their broken twins are the same values with another source of
+noise (THEORY 6.2); `mechanisms.zoo` puts each beside the data and the attack that show it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy import optimize, special
 
-from dpaudit.bounds import Relation
-from dpaudit.evidence import CanaryScores, RunScores
-from dpaudit.tradeoff import (
-    ApproximateDP,
-    Gaussian,
-    Laplace,
-    PiecewiseLinear,
-    RandomizedResponse,
-    TradeOff,
-    from_pairs,
-)
+from dpaudit import _validate as check
+from dpaudit import accounting
+from dpaudit.bounds import Relation, UpperBound, relation
+
+Noise = Callable[[Generator, float, tuple[int, ...]], NDArray[np.float64]]
+"""Noise of a scale and a shape."""
 
 
-class GroundTruth(Protocol):
-    """A mechanism that is known exactly, and the game that is played with it."""
+@runtime_checkable
+class Mechanism(Protocol):
+    """What is audited: something that releases a value of a data set, and promises something about it.
+
+    `release` draws all its randomness from `seed`. It may be joined by `release_many(dataset, seeds)`, which returns
+    what `release` would for each seed. `dpaudit.testing.check_mechanism` checks all of this.
+    """
 
     @property
-    def name(self) -> str: ...
-    @property
-    def curve(self) -> TradeOff: ...
-    def sample(self, rng: Generator) -> Any: ...
+    def relation(self) -> Relation: ...
+    def release(self, dataset: Any, seed: int) -> Any: ...
+    def claim(self, delta: float) -> UpperBound: ...
 
 
-def least_mu(curve: TradeOff) -> float:
-    """The smallest mu with G_mu below the curve: the supremum of Phi^-1(fbar(x)) - Phi^-1(x)."""
-    if isinstance(curve, Gaussian):
-        return curve.mu
-    x = np.concatenate([np.geomspace(1e-12, 0.5, 20001), 1.0 - np.geomspace(1e-12, 0.5, 20001)])
-    if isinstance(curve, RandomizedResponse | ApproximateDP):  # the supremum is at a kink
-        kink = curve.g(np.array([special.expit(curve.eps)]))
-        x = np.concatenate([x, kink, [float(curve._rates[0])] if isinstance(curve, RandomizedResponse) else []])
-    return float(np.max(special.ndtri(curve.fbar(x)) - special.ndtri(x)))
+# --------------------------------------------------------------------------------------------------- sources of noise
 
 
-# ---------------------------------------------------------------------------------------------------------- many runs
+def gaussian(rng: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Independent Gaussian noise with this standard deviation: what the claims need."""
+    return rng.normal(0.0, scale, shape)
+
+
+def deviation_as_variance(rng: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Bug 1: the standard deviation went into a parameter that is a variance."""
+    return rng.normal(0.0, math.sqrt(scale), shape)
 
 
 @dataclass(frozen=True)
-class GaussianRuns:
-    """N(mu, 1) with the record, N(0, 1) without; rounding to `digits` decimals makes ties and only adds privacy."""
+class DividedTwice:
+    """Bug 2: the noise is divided by the batch size once too often."""
 
-    mu: float = 1.0
-    runs: int = 1000
-    digits: int | None = None
+    batch: int
 
-    @property
-    def name(self) -> str:
-        rounded = "" if self.digits is None else f", {self.digits} decimals"
-        kind = f"Gaussian mu={self.mu:g}" if self.mu else "perfect privacy"
-        return f"{kind}{rounded}, {self.runs} runs a side"
+    def __call__(self, rng: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        return rng.normal(0.0, scale / self.batch, shape)
 
-    @property
-    def curve(self) -> TradeOff:
-        return Gaussian(self.mu)
 
-    def sample(self, rng: Generator) -> RunScores:
-        scores = rng.normal(size=(2, self.runs)) + np.array([[self.mu], [0.0]])
-        present, absent = scores if self.digits is None else np.round(scores, self.digits)
-        return RunScores(present=present, absent=absent, relation=Relation.ADD_REMOVE)
+def reused_key(rng: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Bug 5: every step draws from the same key, so all steps have the same noise."""
+    return np.broadcast_to(rng.normal(0.0, scale, shape[1:]), shape)
+
+
+def broadcast_scalar(rng: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Bug 6: one number of noise is added to every coordinate."""
+    return np.broadcast_to(rng.normal(0.0, scale, (*shape[:-1], 1)), shape)
 
 
 @dataclass(frozen=True)
-class LaplaceRuns:
-    """Laplace noise of scale 1/epsilon on 1 and on 0."""
+class DividedAmongWorkers:
+    """Bug 7: each worker adds scale / workers, which sums to scale / sqrt(workers)."""
 
-    epsilon: float = 1.0
-    runs: int = 1000
+    workers: int
 
-    @property
-    def name(self) -> str:
-        return f"Laplace epsilon={self.epsilon:g}, {self.runs} runs a side"
-
-    @property
-    def curve(self) -> TradeOff:
-        return Laplace(self.epsilon)
-
-    def sample(self, rng: Generator) -> RunScores:
-        noise = rng.laplace(scale=1.0 / self.epsilon, size=(2, self.runs))
-        return RunScores(present=1.0 + noise[0], absent=noise[1], relation=Relation.ADD_REMOVE)
+    def __call__(self, rng: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        return rng.normal(0.0, scale / self.workers, (self.workers, *shape)).sum(axis=0)
 
 
-@dataclass(frozen=True)
-class LeakyResponseRuns:
-    """Randomised response whose answer is the plain truth with probability delta: the extreme (epsilon, delta) pair."""
-
-    epsilon: float = 1.0
-    delta: float = 0.0
-    runs: int = 1000
-
-    @property
-    def name(self) -> str:
-        leak = f", reveals with {self.delta:g}" if self.delta else ""
-        return f"randomised response epsilon={self.epsilon:g}{leak}, {self.runs} runs a side"
-
-    @property
-    def curve(self) -> TradeOff:
-        return ApproximateDP(self.epsilon, self.delta)
-
-    def sample(self, rng: Generator) -> RunScores:
-        truth = np.repeat([[1.0], [-1.0]], self.runs, axis=1)
-        answers = _respond(truth, self.epsilon, rng)
-        revealed = rng.random(truth.shape) < self.delta
-        present, absent = np.where(revealed, 2.0 * truth, answers)
-        return RunScores(present=present, absent=absent, relation=Relation.SUBSTITUTE)
+def laplace(rng: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Independent Laplace noise of this scale."""
+    return rng.laplace(0.0, scale, shape)
 
 
-@dataclass(frozen=True)
-class SubsampledGaussianRuns:
-    """One step of Poisson-subsampled noise: (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2)."""
-
-    noise_multiplier: float = 1.0
-    sampling_rate: float = 0.3
-    runs: int = 1000
-
-    @property
-    def name(self) -> str:
-        return f"subsampled Gaussian s={self.noise_multiplier:g} q={self.sampling_rate:g}, {self.runs} runs a side"
-
-    @property
-    def curve(self) -> PiecewiseLinear:
-        epsilons = np.linspace(-8.0, 8.0, 3201)
-        return from_pairs(epsilons, [self.delta(e) for e in epsilons])
-
-    def delta(self, epsilon: float) -> float:
-        """sup over events of P(E) - e^epsilon Q(E), P being the mixture (closed form, THEORY 6.1)."""
-        s, q = self.noise_multiplier, self.sampling_rate
-        inside = (np.exp(epsilon) - 1.0 + q) / q
-        if inside <= 0.0:
-            return float(-np.expm1(epsilon))
-        t = s * s * np.log(inside) + 0.5
-        null, shifted = special.ndtr(-t / s), special.ndtr(-(t - 1.0) / s)
-        return float((1.0 - q) * null + q * shifted - np.exp(epsilon) * null)
-
-    def sample(self, rng: Generator) -> RunScores:
-        noise = rng.normal(scale=self.noise_multiplier, size=(2, self.runs))
-        chosen = rng.random(self.runs) < self.sampling_rate
-        return RunScores(present=noise[0] + chosen, absent=noise[1], relation=Relation.ADD_REMOVE)
+def inverted_scale(rng: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """The scale 1 / epsilon went in as its inverse."""
+    return rng.laplace(0.0, 1.0 / scale, shape)
 
 
-@dataclass(frozen=True)
-class GaussianStream:
-    """Runs one by one, the world of each a fair coin."""
+# --------------------------------------------------------------------------------------------------------- mechanisms
 
-    mu: float = 1.0
-    runs: int = 1000
 
-    @property
-    def name(self) -> str:
-        return (
-            f"stream, Gaussian mu={self.mu:g}, {self.runs} runs"
-            if self.mu
-            else f"stream, perfect privacy, {self.runs} runs"
+def _sensitivity(wanted: Relation) -> float:
+    """How far one change moves a sum of entries of size at most 1."""
+    return 2.0 if wanted in (Relation.SUBSTITUTE, Relation.LABEL) else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianSum:
+    """A sum of numbers, each clipped to [-1, 1], with Gaussian noise of this standard deviation."""
+
+    noise_multiplier: float
+    relation: Relation = Relation.ADD_REMOVE
+    noise: Noise = gaussian
+
+    def __post_init__(self) -> None:
+        check.number("noise_multiplier", self.noise_multiplier, low=accounting.TINY)
+        object.__setattr__(self, "relation", relation(self.relation))
+
+    def release(self, dataset: Any, seed: int) -> float:
+        return self.release_many(dataset, [seed])[0]
+
+    def release_many(self, dataset: Any, seeds: Sequence[int]) -> list[float]:
+        return _noisy_sums(dataset, seeds, self.noise, self.noise_multiplier)
+
+    def claim(self, delta: float) -> UpperBound:
+        mu = _sensitivity(self.relation) / self.noise_multiplier
+        return accounting.gaussian(mu=mu, delta=delta, relation=self.relation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceSum:
+    """A sum of numbers, each clipped to [-1, 1], with Laplace noise of scale sensitivity / epsilon."""
+
+    epsilon: float
+    relation: Relation = Relation.ADD_REMOVE
+    noise: Noise = laplace
+
+    def __post_init__(self) -> None:
+        check.number("epsilon", self.epsilon, low=accounting.TINY)
+        object.__setattr__(self, "relation", relation(self.relation))
+
+    def release(self, dataset: Any, seed: int) -> float:
+        return self.release_many(dataset, [seed])[0]
+
+    def release_many(self, dataset: Any, seeds: Sequence[int]) -> list[float]:
+        return _noisy_sums(dataset, seeds, self.noise, _sensitivity(self.relation) / self.epsilon)
+
+    def claim(self, delta: float) -> UpperBound:
+        return accounting.laplace(epsilon=self.epsilon, relation=self.relation, delta=delta)
+
+
+def _noisy_sums(dataset: Any, seeds: Sequence[int], noise: Noise, scale: float) -> list[float]:
+    total = float(np.clip(dataset, -1.0, 1.0).sum())
+    return [total + float(noise(np.random.default_rng(seed), scale, (1,))[0]) for seed in seeds]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorSum:
+    """Sums of vectors, each clipped to length 1, with Gaussian noise on every coordinate.
+
+    Row i belongs to batch i mod `batches`, and each batch has a sum of its own, as in one epoch of training. Under
+    add/remove, the record that comes and goes is the last row, so that the others keep their batch.
+
+    `accounted` is the relation that the claim's number was computed for; where it is not `relation`, the promise is
+    made for one adjacency and the number taken from another (bug 13).
+    """
+
+    noise_multiplier: float
+    relation: Relation = Relation.ADD_REMOVE
+    batches: int = 1
+    noise: Noise = gaussian
+    accounted: Relation | None = None
+
+    def __post_init__(self) -> None:
+        check.number("noise_multiplier", self.noise_multiplier, low=accounting.TINY)
+        check.count("batches", self.batches, low=1)
+        object.__setattr__(self, "relation", relation(self.relation))
+        if self.accounted is not None:
+            object.__setattr__(self, "accounted", relation(self.accounted))
+
+    def release(self, dataset: Any, seed: int) -> NDArray[np.float64]:
+        return self.release_many(dataset, [seed])[0]
+
+    def release_many(self, dataset: Any, seeds: Sequence[int]) -> list[NDArray[np.float64]]:
+        rows = np.asarray(dataset, dtype=np.float64)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        clipped = rows / np.maximum(lengths, 1.0)
+        sums = np.stack([clipped[batch :: self.batches].sum(axis=0) for batch in range(self.batches)])
+        return [sums + self.noise(np.random.default_rng(seed), self.noise_multiplier, sums.shape) for seed in seeds]
+
+    def claim(self, delta: float) -> UpperBound:
+        mu = _sensitivity(self.accounted or self.relation) / self.noise_multiplier
+        return accounting.gaussian(mu=mu, delta=delta, relation=self.relation)
+
+
+def truth_rate(epsilon: float, classes: int) -> float:
+    """How often k-ary randomised response tells the truth: e^epsilon / (e^epsilon + k - 1)."""
+    return math.exp(epsilon) / (math.exp(epsilon) + classes - 1)
+
+
+def binary_truth_rate(epsilon: float, classes: int) -> float:
+    """The rate of two classes, used whatever their number: epsilon becomes epsilon + log(k - 1)."""
+    return truth_rate(epsilon, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KaryResponse:
+    """Labels, each kept with the rate of randomised response, else replaced by one of the others."""
+
+    epsilon: float
+    classes: int = 2
+    relation: Relation = Relation.LABEL
+    rate: Callable[[float, int], float] = truth_rate
+
+    def __post_init__(self) -> None:
+        check.number("epsilon", self.epsilon, low=0.0)
+        check.count("classes", self.classes, low=2)
+        object.__setattr__(self, "relation", relation(self.relation))
+
+    def release(self, dataset: Any, seed: int) -> NDArray[np.int64]:
+        labels, rng = np.asarray(dataset, dtype=np.int64), np.random.default_rng(seed)
+        kept = rng.random(labels.size) < self.rate(self.epsilon, self.classes)
+        others = (labels + rng.integers(1, self.classes, size=labels.size)) % self.classes
+        return np.where(kept, labels, others)
+
+    def claim(self, delta: float) -> UpperBound:
+        return accounting.randomized_response(
+            epsilon=self.epsilon, classes=self.classes, relation=self.relation, delta=delta
         )
-
-    @property
-    def curve(self) -> TradeOff:
-        return Gaussian(self.mu)
-
-    def sample(self, rng: Generator) -> list[tuple[bool, float]]:
-        worlds = rng.random(self.runs) < 0.5
-        scores = rng.normal(size=self.runs) + self.mu * worlds
-        return list(zip(worlds.tolist(), scores.tolist(), strict=True))
-
-
-# ------------------------------------------------------------------------------------------------------------- one run
-
-
-def _respond(truth: NDArray[np.float64], epsilon: float, rng: Generator) -> NDArray[np.float64]:
-    """Binary randomised response of +-1."""
-    return np.where(rng.random(truth.shape) < special.expit(epsilon), truth, -truth)
-
-
-def _coins(count: int, rng: Generator) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    included = rng.random(count) < 0.5
-    return included, np.where(included, 1.0, -1.0)
-
-
-@dataclass(frozen=True)
-class ResponseCanaries:
-    """Randomised response of every coin, revealing each with probability `delta` (THEORY 6.1, reveal a subset).
-
-    With `shift`, coins are revealed by the attributes themselves, not by the model: the evidence declares it as tau.
-    """
-
-    epsilon: float = 1.0
-    canaries: int = 1000
-    delta: float = 0.0
-    shift: float = 0.0
-
-    @property
-    def name(self) -> str:
-        extra = f", reveals {self.delta:g}" if self.delta else f", tau={self.shift:g}" if self.shift else ""
-        kind = f"randomised response epsilon={self.epsilon:g}" if self.epsilon else "perfect privacy"
-        return f"{kind}{extra}, {self.canaries} canaries"
-
-    @property
-    def curve(self) -> TradeOff:
-        return ApproximateDP(self.epsilon, self.delta)
-
-    def sample(self, rng: Generator) -> CanaryScores:
-        included, signs = _coins(self.canaries, rng)
-        size = rng.random(self.canaries)
-        known = rng.random(self.canaries) < max(self.delta, self.shift)
-        scores = np.where(known, 2.0 * signs, _respond(signs, self.epsilon, rng) * size)
-        return CanaryScores(scores=scores, included=included, relation=Relation.LABEL, sides="sign", shift=self.shift)
-
-
-@dataclass(frozen=True)
-class KaryResponseCanaries:
-    """k-ary randomised response of a label; the coin says which of two labels it was."""
-
-    epsilon: float = 1.0
-    classes: int = 5
-    canaries: int = 1000
-
-    @property
-    def name(self) -> str:
-        return f"{self.classes}-ary randomised response epsilon={self.epsilon:g}, {self.canaries} canaries"
-
-    @property
-    def curve(self) -> TradeOff:
-        return RandomizedResponse(self.epsilon, self.classes)
-
-    def sample(self, rng: Generator) -> CanaryScores:
-        included, signs = _coins(self.canaries, rng)
-        grow = np.exp(self.epsilon)
-        uniform = rng.random(self.canaries) * (grow + self.classes - 1)
-        scores = np.where(uniform < grow, signs, np.where(uniform < grow + 1.0, -signs, 0.0))
-        return CanaryScores(scores=scores, included=included, relation=Relation.LABEL)
-
-
-@dataclass(frozen=True)
-class NoisyCanaries:
-    """Independent noisy sums along orthonormal canaries: score = 1{included} + noise of the given law."""
-
-    parameter: float = 1.0
-    canaries: int = 1000
-    law: str = "Gaussian"
-
-    @property
-    def name(self) -> str:
-        symbol = "mu" if self.law == "Gaussian" else "epsilon"
-        return f"{self.law} {symbol}={self.parameter:g}, {self.canaries} canaries"
-
-    @property
-    def curve(self) -> TradeOff:
-        return Gaussian(self.parameter) if self.law == "Gaussian" else Laplace(self.parameter)
-
-    def sample(self, rng: Generator) -> CanaryScores:
-        included, _ = _coins(self.canaries, rng)
-        noise = rng.normal(size=self.canaries) if self.law == "Gaussian" else rng.laplace(size=self.canaries)
-        return CanaryScores(scores=self.parameter * included + noise, included=included, relation=Relation.ADD_REMOVE)
-
-
-@dataclass(frozen=True)
-class ModeMixing:
-    """With probability `probabilities[k]`, randomised response with accuracy `accuracies[k]` on a random
-    `fractions[k]` of the coins; else nothing (THEORY 2.5). Canaries are not independent: a mode moves them together.
-    """
-
-    probabilities: tuple[float, ...]
-    fractions: tuple[float, ...]
-    accuracies: tuple[float, ...]
-    canaries: int
-    label: str = field(default="mode mixing")
-
-    @property
-    def name(self) -> str:
-        return f"{self.label}, {self.canaries} canaries"
-
-    @property
-    def curve(self) -> PiecewiseLinear:
-        """fbar through the cumulated kinks, in order of accuracy."""
-        a = np.array(self.accuracies)
-        order = np.argsort(-a)
-        weight = (np.array(self.probabilities) * np.array(self.fractions))[order]
-        x, y = np.cumsum(weight * (1.0 - a[order])), np.cumsum(weight * a[order])
-        rest_x, rest_y = 1.0 - y[::-1], 1.0 - x[::-1]
-        return PiecewiseLinear(np.concatenate([[0.0], x, rest_x, [1.0]]), np.concatenate([[0.0], y, rest_y, [1.0]]))
-
-    @property
-    def mu(self) -> float:
-        """Largest Phi^-1(y) - Phi^-1(x) over the kinks."""
-        curve = self.curve
-        x, y = curve.x[1:-1], curve.y[1:-1]
-        return float(np.max(special.ndtri(y) - special.ndtri(x)))
-
-    def sample(self, rng: Generator) -> CanaryScores:
-        included, signs = _coins(self.canaries, rng)
-        scores = rng.random(self.canaries) * 1e-3 * np.where(rng.random(self.canaries) < 0.5, 1.0, -1.0)
-        mode = int(np.searchsorted(np.cumsum(self.probabilities), rng.random(), side="right"))
-        if mode < len(self.probabilities):
-            shown = rng.random(self.canaries) < self.fractions[mode]
-            right = rng.random(self.canaries) < self.accuracies[mode]
-            scores = np.where(shown, np.where(right, signs, -signs) * (1.0 + rng.random(self.canaries)), scores)
-        return CanaryScores(scores=scores, included=included, relation=Relation.ADD_REMOVE, sides="sign")
-
-
-def single_mode(probability: float, *, mu: float = 1.0, canaries: int = 1000) -> ModeMixing:
-    """All coins at once with this probability, as accurate as mu-Gaussian-DP allows."""
-
-    def gap(a: float) -> float:
-        return float(special.ndtri(probability * a) - special.ndtri(probability * (1.0 - a))) - mu
-
-    accuracy = optimize.brentq(gap, 0.5, 1.0 - 1e-12) - 1e-12
-    return ModeMixing((probability,), (1.0,), (accuracy,), canaries, f"mode mixing ({probability:g}) mu={mu:g}")
-
-
-MULTI_MODE = ModeMixing(
-    (0.0387, 0.0360, 0.0230), (1.0, 0.1, 0.01), (0.92730, 0.96794, 0.98568), 750_000, "three modes mu=0.9999"
-)
-"""Kills any f-DP audit whose number of guesses depends on the model."""
-
-
-# ------------------------------------------------------------------------------------------------ several rows a unit
-
-
-@dataclass(frozen=True)
-class CorrelatedRows:
-    """No leakage at all, but the rows of a user share one coin and one random effect. `grouped` declares the users."""
-
-    users: int = 300
-    rows: int = 3
-    grouped: bool = True
-
-    @property
-    def name(self) -> str:
-        unit = "user" if self.grouped else "row"
-        return f"no leakage, {self.users} users of {self.rows} correlated rows, counted per {unit}"
-
-    @property
-    def curve(self) -> TradeOff:
-        return Gaussian(0.0)
-
-    def sample(self, rng: Generator) -> CanaryScores:
-        included, _ = _coins(self.users, rng)
-        effect = rng.normal(size=self.users)
-        scores = np.repeat(effect, self.rows) + 0.1 * rng.normal(size=self.users * self.rows)
-        return _rows(scores, included, self.rows, self.grouped)
-
-
-@dataclass(frozen=True)
-class ResponseRows:
-    """Each of a user's rows carries his one label through randomised response of its own; the attack adds them up.
-
-    Per row the mechanism is epsilon-DP; per user it is (rows x epsilon)-DP, and a user is what one coin stands for.
-    """
-
-    epsilon: float = 1.0
-    users: int = 300
-    rows: int = 3
-    grouped: bool = True
-
-    @property
-    def name(self) -> str:
-        unit = "user" if self.grouped else "row"
-        return f"randomised response epsilon={self.epsilon:g} on {self.rows} rows a user, counted per {unit}"
-
-    @property
-    def curve(self) -> TradeOff:
-        return ApproximateDP(self.epsilon * (self.rows if self.grouped else 1))
-
-    def sample(self, rng: Generator) -> CanaryScores:
-        included, signs = _coins(self.users, rng)
-        answers = _respond(np.repeat(signs[:, None], self.rows, axis=1), self.epsilon, rng)
-        scores = np.repeat(answers.sum(axis=1) * (1.0 + 1e-3 * rng.random(self.users)), self.rows)
-        return _rows(scores, included, self.rows, self.grouped)
-
-
-def _rows(scores: NDArray[np.float64], included: NDArray[np.bool_], rows: int, grouped: bool) -> CanaryScores:
-    users = np.repeat(np.arange(included.size), rows)
-    return CanaryScores(
-        scores=scores,
-        included=included[users],
-        relation=Relation.LABEL,
-        group=users if grouped else None,
-        unit="user" if grouped else "record",
-        sides="sign",
-    )

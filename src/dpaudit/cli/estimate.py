@@ -1,17 +1,7 @@
-"""The command line: each command is a thin skin on one library call.
-
-Data goes to standard output (`--json` for machines), everything else to standard error. Exit codes: 0 nothing
-contradicted, 2 misuse or bad input, 3 a run failed.
-"""
+"""`dpaudit estimate`: lower bounds from files of scores. How inclusion was decided is asked for, never guessed."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import shlex
-import sys
-import traceback
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -20,10 +10,12 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from dpaudit import __version__, _files, accounting, calibration, estimators
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import LowerBound, Relation, UpperBound
+from dpaudit.auditing import bounds_of, usable
+from dpaudit.bounds import LowerBound, Relation
+from dpaudit.cli._app import Confidence, DeltaOption, Json, app, print_json, print_result
+from dpaudit.estimators import epsilon_from_stream
 from dpaudit.evidence import (
     CanaryScores,
     Evidence,
@@ -34,21 +26,12 @@ from dpaudit.evidence import (
     load_evidence,
 )
 
-app = typer.Typer(
-    name="dpaudit",
-    help="Statistically valid audits of differential privacy.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=True,
-)
-account_app = typer.Typer(help="What a mechanism promises: an upper bound.", no_args_is_help=True)
-app.add_typer(account_app, name="account")
-
 HOW = {
     "runs": "many independent runs; two files (scores with the record, scores without) or a table with a member column",
     "coins": "one run; a fair coin, tossed by you for each row before training, decided what went in",
     "split": "one run; a random hold-out of fixed size decided (not coins, however even: it is thinned to coins)",
     "given": "one run; membership is what it is, nobody randomised it (needs a column of propensities)",
+    "stream": "many runs, one a row in the order they ran; a fair coin decided the world of each (stop when you like)",
 }
 
 
@@ -57,40 +40,7 @@ class How(StrEnum):
     COINS = "coins"
     SPLIT = "split"
     GIVEN = "given"
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Confidence = Annotated[float, typer.Option(help="Confidence of each bound, in (0, 1).")]
-DeltaOption = Annotated[float, typer.Option(help="delta of the (epsilon, delta) bound.")]
-RelationOption = Annotated[Relation, typer.Option(help="Adjacency that is promised.")]
-
-
-def main() -> None:
-    """Entry point: bad input is one sentence and exit code 2; an unexpected error is never 1."""
-    try:
-        app()
-    except InputError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except Exception as problem:  # the last resort, so that a crash is not taken for a verdict
-        traceback.print_exc()
-        print(f"error: unexpected {type(problem).__name__}; please report it.", file=sys.stderr)
-        sys.exit(3)
-
-
-@app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    if version:
-        print(__version__)
-        raise typer.Exit
-
-
-# ----------------------------------------------------------------------------------------------------------- estimate
+    STREAM = "stream"
 
 
 @app.command()
@@ -115,47 +65,34 @@ def estimate(
 
     Example: dpaudit estimate with.npy without.npy --how runs --relation add-remove --delta 1e-5
     """
+    if how is How.STREAM:
+        _refuse_unused({"--group": group, "--propensity": propensity}, "a stream has one row a run")
+        print_result(_of_stream(files, relation, (score, member), delta, confidence, unit or "record"), as_json)
+        return
     if len(files) == 1 and how is None and _is_evidence(files[0]):
         _refuse_unused({"--relation": relation, "--group": group, "--unit": unit}, "a saved evidence file has its own")
         evidence = load_evidence(files[0])
     else:
         common = {"reduce": reduce, "unit": unit or group or "record", "seed": seed}
         evidence = _evidence(files, how, relation, Columns(score, member, group, propensity or []), common)
-    converted = delta if delta > 0.0 else None  # at delta 0 a Gaussian bound says nothing about epsilon
-    if isinstance(evidence, PairedScores):
-        region = estimators.panoramia(evidence, delta=delta, confidence=confidence)
-        _print_one(region, as_json)
-        return
-    if isinstance(evidence, OutputCounts):
-        _print_one(estimators.renyi_from_outputs(evidence, orders=ORDERS, confidence=confidence), as_json)
-        return
-    if isinstance(evidence, RunScores):
-        found = [
-            estimators.epsilon_from_runs(evidence, delta=delta, confidence=confidence),
-            estimators.mu_from_runs(evidence, delta=converted, confidence=confidence),
-        ]
-    elif isinstance(evidence, CanaryScores):
-        coins = evidence.thinned() if evidence.assignment == "split" else evidence
-        found = [
-            estimators.epsilon_from_canaries(coins, delta=delta, confidence=confidence),
-            estimators.mu_from_canaries(coins, delta=converted, confidence=confidence),
-        ]
+    found = bounds_of(usable(evidence), delta=delta, confidence=confidence)
+    if len(found) == 1:
+        print_result(found[0], as_json)
     else:
-        found = [
-            estimators.epsilon_from_members(evidence, delta=delta, confidence=confidence),
-            estimators.mu_from_members(evidence, delta=converted, confidence=confidence),
-        ]
-    _print_bounds(found, as_json)
+        _print_bounds(found, as_json)
 
 
-ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-
-
-def _print_one(result: Any, as_json: bool) -> None:
-    if as_json:
-        _print_json(result.to_dict())
-    else:
-        print(result)
+def _of_stream(
+    files: list[Path], relation: Relation | None, names: tuple[str, str], delta: float, confidence: float, unit: str
+) -> LowerBound:
+    """The anytime-valid bound: the rows in their order."""
+    if len(files) != 1 or relation is None:
+        raise InputError("`--how stream` reads one table and needs `--relation`.")
+    table = _read(files[0])
+    scores = check.scores(names[0], _column(files[0], table, names[0]))
+    worlds = _flags(names[1], _column(files[0], table, names[1]))
+    pairs = zip(worlds.tolist(), scores.tolist(), strict=True)
+    return epsilon_from_stream(pairs, delta=delta, relation=relation, confidence=confidence, unit=unit)
 
 
 def _refuse_unused(options: dict[str, Any], why: str) -> None:
@@ -165,27 +102,14 @@ def _refuse_unused(options: dict[str, Any], why: str) -> None:
             raise InputError(f"`{name}` has no effect here: {why}.")
 
 
-def _print_bounds(bounds: list[LowerBound], as_json: bool) -> None:
+def _print_bounds(bounds: tuple[Any, ...], as_json: bool) -> None:
     if as_json:
-        _print_json([bound.to_dict() for bound in bounds])
+        print_json([bound.to_dict() for bound in bounds])
         return
     for bound in bounds:
         print(bound)
     level = f"{100 * bounds[0].confidence:g}%"
     print(f"Each bound is its own {level} statement. A bound of 0 is no evidence, not a clean bill of health.")
-
-
-def _print_json(value: Any) -> None:
-    """JSON that every reader takes: an infinite number is the word "infinity"."""
-    print(json.dumps(_finite(value), indent=1, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return "infinity" if isinstance(value, float) and math.isinf(value) else value
 
 
 UNSTATED = {
@@ -365,134 +289,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-# ------------------------------------------------------------------------------------------------------------ account
-
-
-def _print_upper(bound: UpperBound, as_json: bool) -> None:
-    if as_json:
-        _print_json(bound.to_dict())
-    else:
-        print(bound)
-
-
-@account_app.command("dp-sgd")
-def account_dp_sgd(
-    noise_multiplier: Annotated[float, typer.Option(help="Noise standard deviation over the clipping norm.")],
-    sampling_rate: Annotated[float, typer.Option(help="Poisson sampling rate.")],
-    steps: Annotated[int, typer.Option(help="Number of steps.")],
-    relation: RelationOption,
-    delta: DeltaOption = 1e-5,
-    as_json: Json = False,
-) -> None:
-    """DP-SGD with Poisson sampling (extra `accounting`).
-
-    Example: dpaudit account dp-sgd --noise-multiplier 1.1 --sampling-rate 0.01 --steps 1000 --relation add-remove
-    """
-    _print_upper(
-        accounting.dp_sgd(
-            noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps, delta=delta, relation=relation
-        ),
-        as_json,
-    )
-
-
-@account_app.command("gaussian")
-def account_gaussian(
-    mu: Annotated[float, typer.Option(help="Sensitivity over noise standard deviation.")],
-    relation: RelationOption,
-    delta: DeltaOption = 1e-5,
-    as_json: Json = False,
-) -> None:
-    """Gaussian noise. Example: dpaudit account gaussian --mu 1 --relation add-remove"""
-    _print_upper(accounting.gaussian(mu=mu, delta=delta, relation=relation), as_json)
-
-
-@account_app.command("laplace")
-def account_laplace(
-    epsilon: Annotated[float, typer.Option(help="Sensitivity over scale.")],
-    relation: RelationOption,
-    delta: DeltaOption = 0.0,
-    as_json: Json = False,
-) -> None:
-    """Laplace noise. Example: dpaudit account laplace --epsilon 1 --relation add-remove"""
-    _print_upper(accounting.laplace(epsilon=epsilon, relation=relation, delta=delta), as_json)
-
-
-@account_app.command("randomized-response")
-def account_randomized_response(
-    epsilon: Annotated[float, typer.Option(help="Log-odds of the truth against another answer.")],
-    relation: RelationOption,
-    classes: Annotated[int, typer.Option(help="Number of answers.")] = 2,
-    delta: DeltaOption = 0.0,
-    as_json: Json = False,
-) -> None:
-    """k-ary randomised response. Example: dpaudit account randomized-response --epsilon 1 --relation label"""
-    _print_upper(
-        accounting.randomized_response(epsilon=epsilon, classes=classes, relation=relation, delta=delta), as_json
-    )
-
-
-# ---------------------------------------------------------------------------------------------------------- calibrate
-
-
-@app.command()
-def calibrate(
-    estimator: Annotated[str | None, typer.Option(help="Your own: file.py:function, evidence in, bound out.")] = None,
-    evidence: Annotated[str | None, typer.Option(help="What yours takes: runs or canaries.")] = None,
-    bounds: Annotated[str, typer.Option(help="What yours bounds: epsilon or mu.")] = "epsilon",
-    delta: Annotated[float, typer.Option(help="delta of your epsilon.")] = 0.0,
-    trials: Annotated[int, typer.Option(help="Games a cell.")] = 400,
-    full: Annotated[bool, typer.Option("--full", help="Add the cells that show only in 2,000 or more games.")] = False,
-    only: Annotated[str | None, typer.Option(help="Only cells with this text.")] = None,
-    confidence: Confidence = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of the games.")] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
-    output: Annotated[Path | None, typer.Option(help="Also write the table as JSON to this file.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Also write it as Markdown to this file.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Over-claim rates of every estimator against mechanisms whose privacy is known exactly.
-
-    Example: dpaudit calibrate --only GuessPath --trials 1000
-    """
-    if estimator is not None:
-        table = calibration.calibrate(
-            calibration.load_function(estimator),
-            evidence=evidence,
-            bounds=bounds,
-            delta=delta,
-            confidence=confidence,
-            trials=trials,
-            seed=seed,
-            workers=workers,
-        )
-    else:
-        cells = calibration.cells(confidence) + (calibration.slow_broken_cells(confidence) if full else [])
-        chosen = [cell for cell in cells if only is None or only in cell.key]
-        if not chosen:
-            raise InputError(f"no cell of the table contains {only!r}.")
-        table = calibration.run_cells(chosen, trials=trials, seed=seed, confidence=confidence, workers=workers)
-    command = "dpaudit " + shlex.join(_without_files(sys.argv[1:]))
-    for path, text in ((output, table.to_json(command)), (markdown, table.to_markdown())):
-        if path is not None:
-            _files.write_text(path, text)
-    print(table.to_json(command) if as_json else table)
-    expected = sum(row.as_expected for row in table.rows)
-    print(f"{expected} of {len(table.rows)} cells as they should be.", file=sys.stderr)
-
-
-def _without_files(arguments: list[str]) -> list[str]:
-    """The command that reproduces the table, without where it was written."""
-    kept, skip = [], False
-    for argument in arguments:
-        if skip or argument in ("--output", "--markdown"):
-            skip = not skip
-            continue
-        kept.append(argument)
-    return kept
-
-
-if __name__ == "__main__":
-    main()

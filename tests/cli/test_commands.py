@@ -128,7 +128,7 @@ def test_given_members_pairs_and_counts(scores, capsys):
 def test_without_how_every_choice_is_explained(scores, capsys):
     code, out, err = run("estimate", scores / "table.csv", capsys=capsys)
     assert (code, out) == (2, "")
-    for word, meaning in cli.HOW.items():
+    for word, meaning in cli.estimate.HOW.items():
         assert f"--how {word}" in err
         assert meaning in err
 
@@ -248,7 +248,7 @@ def test_calibrate_takes_a_users_own_estimator(tmp_path, capsys):
     assert any(row["over_claims"] > row["allowed"] for row in json.loads(out)["rows"])
     for reference, sentence in (
         ("mine.py", "must be 'file.py:function'"),
-        ("none.py:f", "no file"),
+        ("none.py:f", "must name a Python file"),
         (f"{tmp_path}/broken.py:f", "could not be loaded (SyntaxError"),
         (f"{tmp_path}/mine.py:absent", "has no function 'absent'"),
         (f"{tmp_path}/mine.py:word", "must return a LowerBound or a number"),
@@ -275,7 +275,7 @@ def test_calibrate_writes_files(tmp_path, capsys):
 
 
 def test_an_unexpected_error_is_never_a_verdict(monkeypatch, capsys):
-    monkeypatch.setattr(cli.accounting, "gaussian", lambda **_: 1 / 0)
+    monkeypatch.setattr(cli.account.accounting, "gaussian", lambda **_: 1 / 0)
     code, _, err = run("account", "gaussian", "--mu", 1, "--relation", "label", capsys=capsys)
     assert code == 3
     assert "unexpected ZeroDivisionError" in err

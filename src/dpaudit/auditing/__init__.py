@@ -1,0 +1,19 @@
+"""From a game or evidence to a verdict, and the record of how it was reached."""
+
+from dpaudit.auditing._conduct import Settings, audit, bounds_of, conduct, usable
+from dpaudit.auditing.record import Audit, Audits, as_audits, load_audit, load_audits, plain, schema
+
+__all__ = [
+    "Audit",
+    "Audits",
+    "Settings",
+    "as_audits",
+    "audit",
+    "bounds_of",
+    "conduct",
+    "load_audit",
+    "load_audits",
+    "plain",
+    "schema",
+    "usable",
+]

@@ -1,0 +1,493 @@
+"""Conduct one audit: plan it, play the game, bound, judge, and write down all of it."""
+
+from __future__ import annotations
+
+import math
+import platform
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpaudit import __version__, estimators, planning
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+from dpaudit.auditing._figures import figures_of
+from dpaudit.auditing.record import Audit, Bound
+from dpaudit.bounds import (
+    LowerBound,
+    NotComparable,
+    Outcome,
+    Relation,
+    UpperBound,
+    Verdict,
+    round_down,
+)
+from dpaudit.estimators.thresholds import RankGrid, null_ranks
+from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores
+from dpaudit.execution import Execution, RunFailed, call_name
+from dpaudit.games import MultiRun, OneRun, verify
+from dpaudit.games._coins import hides
+
+DELTA = 1e-5
+DETECTS = 0.5
+ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+PACKAGES = ("numpy", "scipy", "dp-accounting")
+NO_RELATION = "substitute"  # a failed audit without a claim says nothing about any relation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What an audit may be told, besides its game and its claim.
+
+    Attributes
+    ----------
+    confidence
+        Of the verdict, and of each bound on its own.
+    delta
+        At which epsilon is bounded; None: that of the claim, or 1e-5.
+    detects
+        The share of the promised noise that must be caught: with 0.5, a mechanism with half its noise is. It chooses
+        the number of runs where none is given; None: 0.5.
+    accept
+        Assumptions that the user answers for, each as the whole sentence.
+    fail_if
+        A condition on a lower bound, such as "epsilon > 2"; it fails a run as a contradicted claim does.
+    commitment
+        The hash that was published before the run; another one is refused.
+    """
+
+    name: str = "audit"
+    note: str = ""
+    seed: int = 0
+    confidence: float = 0.95
+    delta: float | None = None
+    detects: float | None = None
+    accept: tuple[str, ...] = ()
+    fail_if: str | None = None
+    commitment: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("name", "note"):
+            if not isinstance(getattr(self, field), str):
+                raise InputError(f"`{field}` must be a text, got {getattr(self, field)!r}.")
+        check.count("seed", self.seed)
+        check.confidence(self.confidence)
+        if self.delta is not None:
+            check.delta(self.delta)
+        if self.detects is not None:
+            check.number("detects", self.detects, low=0.01, high=0.99)
+        accepted = [self.accept] if isinstance(self.accept, str) else check.items("accept", self.accept)
+        if not all(isinstance(text, str) for text in accepted):
+            raise InputError(f"`accept` must be a list of sentences, got {self.accept!r}.")
+        object.__setattr__(self, "accept", tuple(accepted))
+        if self.fail_if is not None:
+            parsed_condition(self.fail_if)
+
+
+def audit(
+    source: Any,
+    *,
+    claim: UpperBound | None = None,
+    relation: Relation | str | None = None,
+    runs: int | None = None,
+    name: str = "audit",
+    note: str = "",
+    claim_source: str = "",
+    seed: int = 0,
+    confidence: float = 0.95,
+    delta: float | None = None,
+    detects: float | None = None,
+    accept: Sequence[str] | str = (),
+    fail_if: str | None = None,
+    commitment: str | None = None,
+    execution: Execution | None = None,
+    store: str | Path | None = None,
+) -> Audit:
+    """Play a game (or take evidence), bound what leaks, judge the claim, and return the record of all of it.
+
+    The verdict is the level-(1 - confidence) test of the claim's own curve; each bound beside it is a statement of its
+    own at the same confidence. A claim of another relation or unit, a run that fails, and an audit too small to tell
+    are outcomes of the record, not errors.
+
+    Parameters
+    ----------
+    source
+        A score `score(world: bool, seed: int) -> float` (a callable or "file.py:function"), a game, or evidence.
+    claim
+        From `accounting`, or an `UpperBound`; None audits without judging.
+    relation
+        What the score's `world` switches; by default the claim's relation. Games and evidence carry their own.
+    runs
+        Runs in each world, for a score; by default as many as `detects` needs.
+    store
+        A file that keeps every finished run, so that the same call goes on after a kill.
+
+    The others are the fields of `Settings`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpaudit import accounting
+    >>> def score(world, seed):  # promises mu = 1, but has half the noise that takes
+    ...     return float(world) + 0.5 * np.random.default_rng(seed).normal()
+    >>> claim = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+    >>> found = audit(score, claim=claim, name="noisy count", execution=Execution(workers=1))
+    >>> print(found.outcome, found.plan["runs"])
+    contradicted 43
+    """
+    settings = Settings(
+        name=name,
+        note=note,
+        seed=seed,
+        confidence=confidence,
+        delta=delta,
+        detects=detects,
+        accept=tuple([accept] if isinstance(accept, str) else accept),
+        fail_if=fail_if,
+        commitment=commitment,
+    )
+    if claim is not None and not isinstance(claim, UpperBound):
+        raise InputError(f"`claim` must be an UpperBound, got {type(claim).__name__}.", "see `dpaudit.accounting`.")
+    game = as_game(source, claim=claim, relation=relation, runs=runs, settings=settings)
+    return conduct(game, claim, settings, claim_source=claim_source, execution=execution, store=store)
+
+
+def as_game(
+    source: Any, *, claim: UpperBound | None, relation: Relation | str | None, runs: int | None, settings: Settings
+) -> Any:
+    """The game or evidence itself; a score becomes a `MultiRun` of the relation and size that the claim asks for."""
+    if isinstance(source, MultiRun | OneRun | Evidence):
+        if relation is not None or runs is not None:
+            kind = type(source).__name__
+            raise InputError(f"`relation` and `runs` belong to a score; {kind} carries its own.")
+        if settings.detects is not None:
+            raise InputError("`detects` chooses the runs of a score; this game has its own size.")
+        return source
+    wanted = relation if relation is not None else None if claim is None else claim.relation
+    if wanted is None:
+        raise InputError("`relation` is needed for a score without a claim: what does `world` switch?")
+    return MultiRun(
+        score=source, relation=Relation(wanted), runs=runs or planned_runs(claim, settings), unit=_unit(claim)
+    )
+
+
+def _unit(claim: UpperBound | None) -> str:
+    return "record" if claim is None else claim.unit
+
+
+def planned_runs(claim: UpperBound | None, settings: Settings) -> int:
+    """Runs in each world so that the violation `detects` is caught."""
+    if claim is None:
+        raise InputError("`runs` is needed without a claim: there is nothing to plan for.")
+    detects = DETECTS if settings.detects is None else settings.detects
+    return planning.plan_runs(claim=claim, detects=detects, confidence=settings.confidence)
+
+
+def conduct(
+    game: Any,
+    claim: UpperBound | None,
+    settings: Settings,
+    *,
+    claim_source: str = "",
+    execution: Execution | None = None,
+    store: str | Path | None = None,
+) -> Audit:
+    """The audit of a game whose every setting is decided."""
+    execution = execution or Execution()
+    began = time.perf_counter()
+    played = isinstance(game, MultiRun | OneRun)
+    if played and settings.commitment is not None:
+        verify(game, seed=settings.seed, published=settings.commitment)
+    elif settings.commitment is not None:
+        raise InputError("`commitment` belongs to a game; evidence was made before.")
+    common: dict[str, Any] = {
+        "name": settings.name,
+        "note": settings.note,
+        "plan": _plan(game, claim, settings),
+        "claim": None if claim is None else _claim(claim, claim_source),
+        "accept": settings.accept,
+        "fail_if": settings.fail_if,
+        "seeds": _seeds(game, settings) if played else {"seed": game.seed},
+        "versions": _versions(),
+    }
+    try:
+        evidence = (
+            game.play(seed=settings.seed, execution=execution, store=store, title=settings.name) if played else game
+        )
+    except RunFailed as problem:
+        return Audit(**common, **_failure(problem, claim, settings), timings=_timings(began, began, execution))
+    ran = time.perf_counter()
+    coins = usable(evidence)
+    delta = _delta(claim, settings)
+    bounds = bounds_of(coins, delta=delta, confidence=settings.confidence)
+    verdict = _verdict(coins, claim, settings)
+    budget = _budget(coins, bounds, verdict, settings.confidence)
+    return Audit(
+        **common,
+        evidence=_evidence(evidence),
+        bounds=bounds,
+        verdict=verdict,
+        budget=budget,
+        together=max(0.0, 1.0 - math.fsum(share["error"] for share in budget)),
+        ceiling={b.parameter: b.ceiling for b in bounds if isinstance(b, LowerBound) and b.ceiling is not None},
+        changes=_changes(coins, claim, verdict, bounds),
+        figures=figures_of(coins, claim, delta=delta, confidence=settings.confidence),
+        failed_if=None if settings.fail_if is None else _holds(settings.fail_if, bounds, settings.accept),
+        timings=_timings(began, ran, execution),
+        observed=evidence,
+    )
+
+
+# --------------------------------------------------------------------------------------------------- bounds and verdict
+
+
+def bounds_of(evidence: Evidence, *, delta: float, confidence: float) -> tuple[Bound, ...]:
+    """The default bounds of each evidence type: model-free epsilon first, then mu."""
+    converted = delta if delta > 0.0 else None  # at delta 0 a Gaussian bound says nothing about epsilon
+    if isinstance(evidence, PairedScores):
+        return (estimators.panoramia(evidence, delta=delta, confidence=confidence),)
+    if isinstance(evidence, OutputCounts):
+        return (estimators.renyi_from_outputs(evidence, orders=ORDERS, confidence=confidence),)
+    pairs: dict[type, tuple[Callable[..., Bound], Callable[..., Bound]]] = {
+        RunScores: (estimators.epsilon_from_runs, estimators.mu_from_runs),
+        CanaryScores: (estimators.epsilon_from_canaries, estimators.mu_from_canaries),
+        MemberScores: (estimators.epsilon_from_members, estimators.mu_from_members),
+    }
+    epsilon, mu = pairs[type(evidence)]
+    return (epsilon(evidence, delta=delta, confidence=confidence), mu(evidence, delta=converted, confidence=confidence))
+
+
+def usable(evidence: Evidence) -> Evidence:
+    """A random hold-out is thinned to fair coins before anything is estimated."""
+    if isinstance(evidence, MemberScores) and evidence.assignment == "split":
+        evidence = evidence.as_split()
+    if isinstance(evidence, CanaryScores) and evidence.assignment == "split":
+        return evidence.thinned()
+    return evidence
+
+
+def _delta(claim: UpperBound | None, settings: Settings) -> float:
+    if settings.delta is not None:
+        return settings.delta
+    return DELTA if claim is None else claim.delta
+
+
+def _verdict(evidence: Evidence, claim: UpperBound | None, settings: Settings) -> Verdict:
+    confidence, relation = settings.confidence, evidence.relation
+    if claim is None:
+        return Verdict(
+            outcome=Outcome.NO_CLAIM,
+            sentence="No claim was given, so there is nothing to contradict.",
+            confidence=confidence,
+            relation=relation,
+        )
+    if isinstance(evidence, PairedScores):
+        return Verdict(
+            outcome=Outcome.UNINFORMATIVE,
+            sentence="Uninformative: generated records bound epsilon only for a closeness that somebody asserts.",
+            confidence=confidence,
+            relation=relation,
+        )
+    try:
+        return estimators.judge(evidence, claim, confidence, settings.accept)
+    except NotComparable as problem:
+        return Verdict(
+            outcome=Outcome.NOT_COMPARABLE,
+            sentence=f"Not comparable: {problem.sentence}",
+            confidence=confidence,
+            relation=relation,
+        )
+
+
+def _failure(problem: RunFailed, claim: UpperBound | None, settings: Settings) -> dict[str, Any]:
+    relation = Relation(NO_RELATION) if claim is None else claim.relation
+    sentence = f"Failed: {problem.sentence.rstrip('.')}."
+    verdict = Verdict(outcome=Outcome.FAILED, sentence=sentence, confidence=settings.confidence, relation=relation)
+    again = "Mend what failed and give the same command: finished runs are kept, failed ones run again."
+    return {"verdict": verdict, "changes": (again,), "figures": {"failure": problem.detail} if problem.detail else {}}
+
+
+# ------------------------------------------------------------------------------------------------- what is written down
+
+
+def _plan(game: Any, claim: UpperBound | None, settings: Settings) -> dict[str, Any]:
+    plan: dict[str, Any] = {
+        "game": type(game).__name__,
+        "confidence": settings.confidence,
+        "delta": _delta(claim, settings),
+        "headline": "bounds" if claim is None else "verdict on the claim",
+        "relation": str(game.relation),
+        "unit": game.unit,
+    }
+    if isinstance(game, MultiRun):
+        plan |= {"score": call_name(game.score), "runs": game.runs, "block": game.block}
+        plan["detects"] = settings.detects
+        plan["fingerprint"] = game.fingerprint(settings.seed)
+    elif isinstance(game, OneRun):
+        plan |= {"scores": call_name(game.scores), "canaries": game.canaries, "sides": game.sides}
+        plan["fingerprint"] = game.fingerprint(settings.seed)
+    return plan
+
+
+def _claim(claim: UpperBound, source: str) -> dict[str, Any]:
+    label = "every (epsilon, delta) mechanism" if claim.curve is None else type(claim.curve).__name__
+    stated = {**claim.to_dict(), "relation": str(claim.relation), "references": list(claim.references)}
+    return {**stated, "source": source, "tested_as": label}
+
+
+def _evidence(evidence: Evidence) -> dict[str, Any]:
+    sizes: dict[str, int]
+    if isinstance(evidence, RunScores):
+        sizes = {"present": evidence.present.size, "absent": evidence.absent.size}
+    elif isinstance(evidence, OutputCounts):
+        sizes = {"queries": evidence.present.shape[0], "present": int(evidence.present.sum())}
+    elif isinstance(evidence, MemberScores):
+        sizes = {"rows": evidence.scores.size, "members": int(evidence.member.sum())}
+    else:
+        sizes = {"rows": evidence.included.size, "included": int(evidence.included.sum())}
+    return {
+        "type": type(evidence).__name__,
+        "digest": evidence.digest,
+        "relation": str(evidence.relation),
+        "unit": evidence.unit,
+        "sizes": sizes,
+        "conditions": list(evidence.conditions),
+    }
+
+
+def _seeds(game: Any, settings: Settings) -> dict[str, Any]:
+    return {
+        "seed": settings.seed,
+        "commitment": game.commitment(settings.seed),
+        "committed_before": settings.commitment is not None,
+        "commitment_hides": hides(settings.seed),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"dpaudit": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _timings(began: float, ran: float, execution: Execution) -> dict[str, Any]:
+    return {
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "game_seconds": round(ran - began, 3),
+        "analysis_seconds": round(time.perf_counter() - ran, 3),
+        "backend": execution.backend,
+        "workers": execution.workers,
+    }
+
+
+def _budget(
+    evidence: Evidence, bounds: tuple[Bound, ...], verdict: Verdict, confidence: float
+) -> tuple[dict[str, Any], ...]:
+    """Every statement and its share of error probability; an estimate is none."""
+    shares = []
+    error = 1.0 - confidence
+    if verdict.p_value is not None:
+        shares.append({"statement": "verdict on the claim", "error": error, "spent": _spent(evidence)})
+    for bound in bounds:
+        if isinstance(bound, LowerBound) and bound.guarantee != "estimate":
+            spent = bound.selection or "one test"
+            shares.append({"statement": f"lower bound on {bound.parameter}", "error": error, "spent": spent})
+        elif not isinstance(bound, LowerBound):
+            shares.append({"statement": type(bound).__name__, "error": error, "spent": bound.selection or "one test"})
+    return tuple(shares)
+
+
+def _spent(evidence: Evidence) -> str:
+    if isinstance(evidence, RunScores):
+        ranks = len(null_ranks(RankGrid(), evidence.reduced().absent.size, extreme=False))
+        return f"{ranks} null ranks, Bonferroni"
+    return "one test of the claimed curve"
+
+
+def _changes(
+    evidence: Evidence, claim: UpperBound | None, verdict: Verdict, bounds: tuple[Bound, ...]
+) -> tuple[str, ...]:
+    """What would change the verdict, as sentences."""
+    outcome = verdict.outcome
+    shown = [b for b in bounds if isinstance(b, LowerBound) and b.ceiling is not None]
+    reach = " and ".join(f"{b.parameter} up to about {round_down(b.ceiling or 0.0)}" for b in shown)
+    if outcome is Outcome.CONTRADICTED and verdict.p_value is not None:
+        if verdict.p_value < 1e-12:
+            return ("No higher confidence that anybody uses would change it; only a flaw in the game itself would.",)
+        return (f"At a confidence above {1.0 - verdict.p_value:.6g} the claim would not have been contradicted.",)
+    if outcome is Outcome.CONTRADICTED_IF:
+        return tuple(
+            f"It rests on this: {text}. Listing the sentence in `accept` takes it on." for text in verdict.assumptions
+        )
+    if outcome is Outcome.CONSISTENT:
+        return (f"A stronger attack or more runs might. An audit of this size could have shown {reach}.",)
+    if outcome is Outcome.UNINFORMATIVE and isinstance(evidence, RunScores) and claim is not None:
+        needed = _runs_for_perfect(evidence, claim, verdict.confidence)
+        return (
+            (f"At least {needed:,} runs a side, with a perfect attack, could contradict this claim.",) if needed else ()
+        )
+    if outcome is Outcome.UNINFORMATIVE:
+        return ("More canaries or a claim that says more (its curve) might.",)
+    if outcome is Outcome.NOT_COMPARABLE and claim is not None:
+        return (f"An audit under {claim.relation} adjacency of one {claim.unit}, or a claim about what was audited.",)
+    return (f"A claim would be judged. An audit of this size could have shown {reach}.",) if reach else ()
+
+
+def _runs_for_perfect(evidence: RunScores, claim: UpperBound, confidence: float) -> int | None:
+    """The least number of runs a side (to 5%) at which perfectly separated scores refute the claim."""
+
+    def enough(runs: int) -> bool:
+        perfect = replace(evidence, present=1.0 + np.arange(runs), absent=-1.0 - np.arange(runs), ids=None, group=None)
+        return estimators.judge(perfect, claim, confidence, evidence.conditions).contradicted
+
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+        if high > 10**6:
+            return None
+    while high > low * 1.05 + 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+# -------------------------------------------------------------------------------------------------------------- fail_if
+
+
+def parsed_condition(text: Any) -> tuple[str, str, float]:
+    """Parameter, comparison and number of a condition such as "epsilon > 2"."""
+    found = re.fullmatch(r"\s*(epsilon|mu)\s*(>=|>)\s*([0-9.eE+-]+)\s*", text) if isinstance(text, str) else None
+    try:
+        if found is None:
+            raise ValueError
+        return found[1], found[2], float(found[3])
+    except ValueError:
+        raise InputError(f"`fail_if` must read like 'epsilon > 2' or 'mu >= 1', got {text!r}.") from None
+
+
+def _holds(condition: str, bounds: tuple[Bound, ...], accept: tuple[str, ...]) -> bool:
+    """Whether a lower bound meets the condition; one with an assumption that was not accepted does not count."""
+    parameter, sign, limit = parsed_condition(condition)
+    accepted = {text.strip().rstrip(".").casefold() for text in accept}
+    for bound in bounds:
+        if not isinstance(bound, LowerBound) or bound.guarantee == "estimate":
+            continue
+        free = bound.parameter == parameter  # the number that the test itself bounds, before any conversion
+        value = bound.value if free else getattr(bound, parameter)
+        left = [text for text in bound.assumptions if text.strip().rstrip(".").casefold() not in accepted]
+        if free and bound.parameter == "mu":
+            left = [text for text in left if text != "the trade-off curve is Gaussian"]
+        if value is not None and not left and (value >= limit if sign == ">=" else value > limit):
+            return True
+    return False

@@ -1,0 +1,116 @@
+"""The points of the report's figures, computed once and kept in the record: a report computes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit import _binomial
+from dpaudit.bounds import UpperBound
+from dpaudit.estimators.runs import clopper_pearson_epsilon
+from dpaudit.estimators.thresholds import RankGrid, cuts_from_runs, guesses_from_canaries, null_ranks
+from dpaudit.evidence import CanaryScores, Evidence, MemberScores, RunScores
+
+BINS = 30
+POINTS = 100
+DIGITS = 6
+
+
+def figures_of(evidence: Evidence, claim: UpperBound | None, *, delta: float, confidence: float) -> dict[str, Any]:
+    """Histogram, error rates, and bound against threshold, as far as the evidence has them."""
+    found: dict[str, Any] = {}
+    if isinstance(evidence, RunScores):
+        runs = evidence.reduced()
+        found["histogram"] = _histogram(runs.present, runs.absent)
+        found["errors"] = _errors(runs.present, runs.absent) | {"boxes": _boxes(runs, claim, confidence)}
+        found["thresholds"] = _thresholds(runs, delta, confidence)
+    elif isinstance(evidence, CanaryScores | MemberScores):
+        units = evidence.reduced()
+        inside = units.included if isinstance(units, CanaryScores) else units.member
+        found["histogram"] = _histogram(units.scores[inside], units.scores[~inside])
+        found["errors"] = _errors(units.scores[inside], units.scores[~inside])
+        if isinstance(units, CanaryScores) and units.assignment == "coins":
+            found["guesses"] = _guesses(units)
+    if claim is not None and "errors" in found:
+        found["errors"]["claimed"] = _claimed(claim)
+    return found
+
+
+def _histogram(present: NDArray[np.float64], absent: NDArray[np.float64]) -> dict[str, Any]:
+    edges = np.histogram_bin_edges(np.concatenate([present, absent]), bins=BINS)
+    counts = [np.histogram(world, bins=edges)[0].tolist() for world in (present, absent)]
+    return {"edges": _short(edges), "present": counts[0], "absent": counts[1]}
+
+
+def _errors(present: NDArray[np.float64], absent: NDArray[np.float64]) -> dict[str, Any]:
+    """False-positive and false-negative rates of the observed scores, at thresholds spread over the ranks."""
+    both = np.unique(np.concatenate([present, absent]))
+    chosen = both[np.unique(np.linspace(0, both.size - 1, min(POINTS, both.size)).round().astype(int))]
+    fpr = 1.0 - np.searchsorted(np.sort(absent), chosen, side="right") / absent.size
+    fnr = np.searchsorted(np.sort(present), chosen, side="right") / present.size
+    return {"false_positive_rate": _short(fpr), "false_negative_rate": _short(fnr)}
+
+
+def _boxes(evidence: RunScores, claim: UpperBound | None, confidence: float) -> list[dict[str, float]]:
+    """The null ranks that were tested, and upper limits of both rates that hold for all of them at once."""
+    bare = claim is not None and claim.curve is None
+    cuts = cuts_from_runs(RankGrid(), evidence, name="figure", objective=lambda cut: 0.0, extreme=bare).cuts
+    each = (1.0 - confidence) / (2.0 * len(cuts))
+    return [
+        {
+            "false_positive_rate": cut.false_positives / cut.negatives,
+            "false_negative_rate": cut.false_negatives / cut.positives,
+            "false_positive_limit": _up(_binomial.upper_limit(cut.false_positives, cut.negatives, each)),
+            "false_negative_limit": _up(_binomial.upper_limit(cut.false_negatives, cut.positives, each)),
+        }
+        for cut in cuts
+    ]
+
+
+def _thresholds(evidence: RunScores, delta: float, confidence: float) -> dict[str, Any]:
+    """Each null rank as if it alone had been fixed in advance; `tested` are the ranks of the default grid."""
+    negatives = evidence.absent.size
+    spread = np.unique(np.geomspace(1, negatives, 40).astype(int) - 1).tolist()
+    tested = null_ranks(RankGrid(), negatives, extreme=True)
+    ranks = sorted({*spread, *tested})
+    cuts = cuts_from_runs(RankGrid(tuple(ranks)), evidence, name="figure", objective=lambda cut: 0.0).cuts
+    values = [
+        clopper_pearson_epsilon(
+            false_positives=cut.false_positives,
+            negatives=cut.negatives,
+            false_negatives=cut.false_negatives,
+            positives=cut.positives,
+            delta=delta,
+            confidence=confidence,
+        )
+        for cut in cuts
+    ]
+    fractions = [(rank + 1) / (negatives + 1) for rank in ranks]
+    return {"false_positive_rate": _short(fractions), "epsilon": _short(values), "tested": [r in tested for r in ranks]}
+
+
+def _guesses(evidence: CanaryScores) -> dict[str, Any]:
+    """How many of the most confident guesses were right."""
+    ranked = guesses_from_canaries(evidence)
+    numbers = np.unique(np.geomspace(1, ranked.canaries, 60).astype(int)).tolist()
+    return {"guesses": numbers, "correct": [int(ranked.correct(number)) for number in numbers]}
+
+
+def _claimed(claim: UpperBound) -> dict[str, Any]:
+    """The claimed curve on a logarithmic grid: no attack may lie below it."""
+    rates = np.concatenate([np.geomspace(1e-4, 0.5, 30), 1.0 - np.geomspace(0.5, 1e-4, 30)[1:]])
+    return {
+        "false_positive_rate": _short(rates),
+        "false_negative_rate": _short(np.asarray(claim.hypothesis.f(rates), dtype=float)),
+    }
+
+
+def _short(values: Any) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in np.asarray(values, dtype=float).tolist()]
+
+
+def _up(limit: float) -> float:
+    """An upper limit in a few digits, never below the number."""
+    return min(1.0, float(f"{limit * (1.0 + 10.0 ** (1 - DIGITS)):.{DIGITS}g}"))

@@ -1,0 +1,5 @@
+"""`python -m dpaudit.cli`."""
+
+from dpaudit.cli import main
+
+main()

@@ -1,0 +1,72 @@
+"""The command line: each command is a thin skin on one library call.
+
+Data goes to standard output (`--json` for machines), everything else to standard error. Exit codes: 0 nothing
+contradicted, 1 a claim is contradicted (or `fail_if` holds), 2 misuse or bad input, 3 a run failed, 4 nothing could be
+judged; an unexpected error is 3, never 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Annotated, Any
+
+import typer
+
+from dpaudit import __version__
+from dpaudit._validate import InputError
+from dpaudit.auditing import plain
+from dpaudit.bounds import Relation
+
+app = typer.Typer(
+    name="dpaudit",
+    help="Statistically valid audits of differential privacy.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of each bound, in (0, 1).")]
+DeltaOption = Annotated[float, typer.Option(help="delta of the (epsilon, delta) bound.")]
+RelationOption = Annotated[Relation, typer.Option(help="Adjacency that is promised.")]
+
+
+def main() -> None:
+    """Entry point: bad input is one sentence and exit code 2; an unexpected error is never 1."""
+    try:
+        app()
+    except InputError as problem:
+        print(f"error: {problem}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt as stopped:
+        print(f"interrupted: {stopped}" if str(stopped) else "interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Exception as problem:  # the last resort, so that a crash is not taken for a verdict
+        traceback.print_exc()
+        print(f"error: unexpected {type(problem).__name__}; please report it.", file=sys.stderr)
+        sys.exit(3)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+def print_json(value: Any) -> None:
+    """JSON that every reader takes: an infinite number is the word "infinity"."""
+    print(json.dumps(plain(value), indent=1, allow_nan=False))
+
+
+def print_result(result: Any, as_json: bool) -> None:
+    """A result as its own text, or as JSON."""
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        print(result)

@@ -1,0 +1,143 @@
+"""`dpaudit run`, `dpaudit report` and `dpaudit demo`: from a configuration to a verdict and a page."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpaudit._validate import InputError
+from dpaudit.auditing import Audit, Audits, conduct, load_audits
+from dpaudit.auditing.config import Configured, load_config
+from dpaudit.cli._app import Json, app, print_json
+from dpaudit.demo import NEXT, demo_audits
+from dpaudit.execution import Execution
+from dpaudit.games import MultiRun, OneRun
+from dpaudit.games._coins import HINT, hides
+from dpaudit.reporting import summary_text, write_html
+
+Workers = Annotated[int | None, typer.Option(help="Processes; -1 for all cores.")]
+OutputFolder = Annotated[Path, typer.Option(help="Folder for runs, evidence, records and the report.")]
+
+
+@app.command()
+def run(
+    files: Annotated[list[Path], typer.Argument(help="Audit files (TOML).")],
+    output: OutputFolder = Path("audits"),
+    workers: Workers = None,
+    backend: Annotated[str | None, typer.Option(help="joblib (this machine) or dask (a cluster).")] = None,
+    address: Annotated[str | None, typer.Option(help="Scheduler of a running Dask cluster.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print every setting and its origin, run nothing.")
+    ] = False,
+    commit: Annotated[
+        bool, typer.Option("--commit", help="Print the hash of the coins to publish, run nothing.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget finished runs of the same plan.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run audits from files. Killed or interrupted, the same command goes on where it was.
+
+    Example: dpaudit run audit.toml --output audits
+    """
+    read = [load_config(file) for file in files]
+    names = [_file_name(one.settings.name) for one in read]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"`audit.name` must differ from file to file, got {twice!r} more than once.")
+    if explain:
+        print("\n\n".join(one.explain() for one in read))
+        return
+    if commit:
+        for one in read:
+            print(_commitment(one))
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    given: dict[str, Any] = {"workers": workers, "backend": backend, "address": address}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    audits = Audits(
+        tuple(
+            _run_one(one, output / name, replace(one.execution, **chosen), fresh)
+            for one, name in zip(read, names, strict=True)
+        )
+    )
+    page = write_html(audits, output / "report.html")
+    if as_json:
+        print_json(audits.to_dict())
+    else:
+        print("\n\n".join(str(audit) for audit in audits))
+    print(f"records, evidence and report: {page.parent}; open {page}", file=sys.stderr)
+    raise typer.Exit(audits.exit_code())
+
+
+def _run_one(one: Configured, place: Path, execution: Execution, fresh: bool) -> Audit:
+    """One audit; its runs are kept beside its record, named by their plan."""
+    store = None
+    if isinstance(one.game, MultiRun | OneRun):
+        store = place.with_name(f"{place.name}-{one.game.fingerprint(one.settings.seed)[:12]}.runs")
+        if fresh:
+            store.unlink(missing_ok=True)
+    found = conduct(one.game, one.claim, one.settings, claim_source=one.source, execution=execution, store=store)
+    if found.observed is not None:
+        found.observed.save(place.with_name(f"{place.name}.evidence.parquet"))
+    found.save(place.with_name(f"{place.name}.json"))
+    return found
+
+
+def _commitment(one: Configured) -> str:
+    if not isinstance(one.game, MultiRun | OneRun):
+        raise InputError("there are no coins to commit to: the evidence is already there.")
+    if not hides(one.settings.seed):
+        print(f"note: the seed {one.settings.seed} can be guessed, and the coins with it; {HINT}.", file=sys.stderr)
+    return f"{one.settings.name} {one.game.commitment(one.settings.seed)}"
+
+
+def _file_name(name: str) -> str:
+    """A name as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "audit"
+
+
+@app.command()
+def report(
+    records: Annotated[list[Path], typer.Argument(help="Records (JSON) that `run` wrote.")],
+    output: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    title: Annotated[str | None, typer.Option(help="Heading of the page.")] = None,
+    as_json: Json = False,
+) -> None:
+    """One HTML page from records, with their JSON inside. Nothing is run or recomputed.
+
+    Example: dpaudit report audits/audit.json --output report.html
+    """
+    audits = load_audits(*records)
+    page = write_html(audits, output, title=title)
+    if as_json:
+        print_json(audits.to_dict())
+    else:
+        print(summary_text(audits))
+    print(f"report: {page}", file=sys.stderr)
+
+
+@app.command()
+def demo(
+    output: OutputFolder = Path("demo"),
+    workers: Workers = None,
+    seed: Annotated[int, typer.Option(help="Seed of every audit.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Audit small mechanisms, honest and broken, and write a report.
+
+    Example: dpaudit demo --output demo
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    audits = demo_audits(seed=seed, execution=Execution(workers=workers or -1))
+    audits.save(output / "demo.json")
+    page = write_html(audits, output / "report.html", title="dpaudit demo")
+    if as_json:
+        print_json(audits.to_dict())
+        return
+    print(summary_text(audits))
+    print(f"\nreport: {page}\n{NEXT}")

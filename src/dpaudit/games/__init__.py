@@ -1,0 +1,17 @@
+"""How evidence is produced: each game is a frozen value with `play(seed=...)`.
+
+| game | what it needs | evidence | coins |
+|---|---|---|---|
+| `MultiRun` | `score(world, seed)`, many runs | `RunScores` | a fair coin orders each pair of with and without |
+| `OneRun` | `scores(included, seed)`, one run | `CanaryScores` | one fair coin for each canary |
+
+The coins are drawn from the seed before anything runs. `commitment(seed)` is a hash that may be published before
+training; whoever is told the seed afterwards recomputes it (`verify`). It hides the coins as long as nobody can guess
+the seed, so take one of 128 random bits.
+"""
+
+from dpaudit.games._coins import verify
+from dpaudit.games.multi_run import Distinguisher, MultiRun, Score
+from dpaudit.games.one_run import OneRun
+
+__all__ = ["Distinguisher", "MultiRun", "OneRun", "Score", "verify"]

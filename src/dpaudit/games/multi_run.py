@@ -1,0 +1,185 @@
+"""Many independent runs, with the record and without it (or with another): the strongest evidence, if one can rerun."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+from dpaudit.bounds import Relation, relation
+from dpaudit.evidence import RunScores
+from dpaudit.execution import Execution, RunFailed, RunStore, distinct_seeds, fingerprint, load_function, takes
+from dpaudit.games import _coins
+
+PURPOSE = "worlds of runs"
+
+
+class Score(Protocol):
+    """The one adapter of a trainer: run it with the record (`world` true) or without, and say how present it looks.
+
+    All randomness of the run comes from `seed`. A score may also offer `many(world, seeds)`, which returns the same
+    numbers for several seeds at once.
+    """
+
+    def __call__(self, world: bool, seed: int) -> float: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiRun:
+    """`runs` runs in each world, in an order that fair coins decide.
+
+    Attributes
+    ----------
+    score
+        `score(world: bool, seed: int) -> float`, a callable or "file.py:function". Higher means "present".
+    relation
+        What `world` switches: "add-remove" (with the record, or without it), "substitute" (with one record, or with
+        another in its place), "zero-out", "label".
+    runs
+        Runs in each world.
+    block
+        Runs a job. More than one is for scores that take less than a few milliseconds.
+    """
+
+    score: Any
+    relation: Relation
+    runs: int
+    unit: str = "record"
+    block: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "relation", relation(self.relation))
+        check.count("runs", self.runs, low=1)
+        check.count("block", self.block, low=1)
+        if isinstance(self.score, str):
+            object.__setattr__(self, "score", load_function(self.score))
+        if not callable(self.score) or not takes(self.score, "world", "seed"):
+            raise InputError(
+                f"`score` must be a function of (world, seed), got {self.score!r}.",
+                "write def score(world: bool, seed: int) -> float.",
+            )
+
+    def coins(self, seed: int) -> NDArray[np.bool_]:
+        """The world of each run: of every two runs one is with the record, and a coin says which."""
+        first = _coins.fair_coins(seed, PURPOSE, self.runs)
+        return np.stack([first, ~first], axis=1).ravel()
+
+    def commitment(self, seed: int) -> str:
+        """A hash that commits to the order of the worlds."""
+        return _coins.commitment(seed, PURPOSE, self.coins(seed))
+
+    def fingerprint(self, seed: int) -> str:
+        """What a store of these runs belongs to; how they are cut into jobs does matter, who runs them does not."""
+        return fingerprint([self, seed])
+
+    def play(
+        self, *, seed: int, execution: Execution | None = None, store: str | Path | None = None, title: str = "runs"
+    ) -> RunScores:
+        """Run everything that the store does not have yet; the same evidence from any number of workers."""
+        worlds, seeds = self.coins(seed), distinct_seeds(seed, "runs", 2 * self.runs)
+        jobs = [
+            (start, worlds[start : start + self.block].tolist(), seeds[start : start + self.block])
+            for start in range(0, 2 * self.runs, self.block)
+        ]
+        execution = execution or Execution()
+        if store is None:
+            parts = execution.map(_Runner(self.score), jobs, title=title)
+        else:
+            with RunStore(store, plan=self.fingerprint(seed)) as kept:
+                parts = execution.map(_Runner(self.score), jobs, store=kept, title=title)
+        scores = np.array([score for part in parts for score in part])
+        return RunScores(
+            present=scores[worlds], absent=scores[~worlds], relation=self.relation, unit=self.unit, seed=seed
+        )
+
+
+def run_batch(score: Score, jobs: list[tuple[int, list[bool], list[int]]], execution: Execution) -> list[float]:
+    """The scores of a few jobs (number of the first run, worlds, seeds), in order."""
+    return [value for part in execution.map(_Runner(score), jobs) for value in part]
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """One job: a few runs in the order of the plan."""
+
+    score: Any
+
+    def __call__(self, job: tuple[int, list[bool], list[int]]) -> list[float]:
+        start, worlds, seeds = job
+        many = getattr(self.score, "many", None)
+        if many is None:
+            found = [self.score(world, seed) for world, seed in zip(worlds, seeds, strict=True)]
+        else:
+            found = _by_world(many, worlds, seeds)
+        return [_finite(score, _where(start + k, worlds[k], seeds[k])) for k, score in enumerate(found)]
+
+    def describe(self, job: tuple[int, list[bool], list[int]]) -> str:
+        """How a failed job is named."""
+        start, worlds, seeds = job
+        one = _where(start, worlds[0], seeds[0])
+        return one if len(worlds) == 1 else f"one of runs {start} to {start + len(worlds) - 1}"
+
+
+def _by_world(many: Callable[[bool, list[int]], Any], worlds: list[bool], seeds: list[int]) -> list[Any]:
+    found: list[Any] = [None] * len(seeds)
+    for world in (False, True):
+        places = [k for k, there in enumerate(worlds) if there is world]
+        if not places:
+            continue
+        scores = np.asarray(many(world, [seeds[k] for k in places]))
+        if scores.shape != (len(places),):
+            raise RunFailed(f"`many` must return one score a seed ({len(places)}), got shape {scores.shape}.")
+        for place, score in zip(places, scores.tolist(), strict=True):
+            found[place] = score
+    return found
+
+
+def _where(run: int, world: bool, seed: int) -> str:
+    return f"run {run} (world {world}, seed {seed})"
+
+
+def _finite(score: Any, where: str) -> float:
+    """A run without a score cannot be dropped (that would be a selection), so it stops the audit."""
+    try:
+        value = float(score)
+    except (TypeError, ValueError):
+        raise RunFailed(f"{where} must return a number, got {_short(score)}.") from None
+    if not math.isfinite(value):
+        raise RunFailed(f"{where} must return a finite score, got {value}.")
+    return value
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distinguisher:
+    """The score of a `Mechanism`: release one of two neighbouring data sets, and reduce what is released to a number.
+
+    `statistic(release)` is the attack. Known canaries and the log-likelihood ratio are the strongest choices.
+    """
+
+    mechanism: Any
+    present: NDArray[Any]
+    absent: NDArray[Any]
+    statistic: Callable[[Any], float]
+
+    def __call__(self, world: bool, seed: int) -> float:
+        return float(self.statistic(self.mechanism.release(self.present if world else self.absent, seed)))
+
+    def many(self, world: bool, seeds: Sequence[int]) -> list[float]:
+        """The same for several seeds, at once where the mechanism can."""
+        data = self.present if world else self.absent
+        release_many = getattr(self.mechanism, "release_many", None)
+        if release_many is None:
+            return [self(world, seed) for seed in seeds]
+        return [float(self.statistic(release)) for release in release_many(data, seeds)]

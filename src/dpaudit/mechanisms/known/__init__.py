@@ -1,0 +1,53 @@
+"""Ground truth (THEORY 6.1): mechanisms whose privacy is known exactly, as samplers of evidence for coverage tests."""
+
+from dpaudit.mechanisms.known.outputs import (
+    GeneratedPairs,
+    LatentBit,
+    NoisyVotes,
+    OutsideSupport,
+    ShiftedMembers,
+    SignSum,
+    SignSumMembers,
+)
+from dpaudit.mechanisms.known.scores import (
+    MULTI_MODE,
+    CorrelatedRows,
+    GaussianRuns,
+    GaussianStream,
+    GroundTruth,
+    KaryResponseCanaries,
+    LaplaceRuns,
+    LeakyResponseRuns,
+    ModeMixing,
+    NoisyCanaries,
+    ResponseCanaries,
+    ResponseRows,
+    SubsampledGaussianRuns,
+    least_mu,
+    single_mode,
+)
+
+__all__ = [
+    "MULTI_MODE",
+    "CorrelatedRows",
+    "GaussianRuns",
+    "GaussianStream",
+    "GeneratedPairs",
+    "GroundTruth",
+    "KaryResponseCanaries",
+    "LaplaceRuns",
+    "LatentBit",
+    "LeakyResponseRuns",
+    "ModeMixing",
+    "NoisyCanaries",
+    "NoisyVotes",
+    "OutsideSupport",
+    "ResponseCanaries",
+    "ResponseRows",
+    "ShiftedMembers",
+    "SignSum",
+    "SignSumMembers",
+    "SubsampledGaussianRuns",
+    "least_mu",
+    "single_mode",
+]

@@ -1,0 +1,67 @@
+"""How large an audit must be, before any data: the runs at which a violation of a stated size is caught."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+from dpaudit.bounds import Relation, UpperBound
+from dpaudit.estimators.claims import judge
+from dpaudit.evidence import RunScores
+from dpaudit.tradeoff import TradeOff
+
+POWER = 0.9
+TRIALS = 60
+MOST_RUNS = 200_000
+RESOLUTION = 1.08
+
+
+def plan_runs(*, claim: UpperBound, detects: float = 0.5, confidence: float = 0.95) -> int:
+    """Runs in each world at which `judge` refutes the claim with probability about .9, if only the share `detects` of
+    the promised noise was there and the attack is as good as such a mechanism allows.
+
+    An estimate by simulation with a fixed seed: 60 audits of each size, of scores whose trade-off curve is exactly that
+    of the weaker mechanism. A weaker attack needs more runs.
+
+    >>> from dpaudit import accounting
+    >>> 30 <= plan_runs(claim=accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")) <= 70
+    True
+    """
+    share = check.number("detects", detects, low=0.01, high=0.99)
+    check.confidence(confidence)
+    curve = claim.with_noise(share)
+    low, high = 4, 8
+    while not _caught(claim, curve, high, confidence):
+        low, high = high, 2 * high
+        if high > MOST_RUNS:
+            raise InputError(
+                f"a claim of epsilon {claim.epsilon:g} at delta {claim.delta:g} with {share:g} of its noise would not "
+                f"be caught by {MOST_RUNS:,} runs a side.",
+                "a claim with its curve (mu, dp_sgd) is far easier to test than a bare epsilon; or lower `detects`.",
+            )
+    while high > low * RESOLUTION + 1.0:
+        middle = math.ceil(math.sqrt(low * high))
+        low, high = (low, middle) if _caught(claim, curve, middle, confidence) else (middle, high)
+    return high
+
+
+def _caught(claim: UpperBound, curve: TradeOff, runs: int, confidence: float) -> bool:
+    """Whether audits of this size refute the claim at least nine times of ten."""
+    misses, allowed = 0, math.floor((1.0 - POWER) * TRIALS)
+    for trial in range(TRIALS):
+        evidence = _simulated(curve, runs, claim, trial)
+        misses += not judge(evidence, claim, confidence).contradicted
+        if misses > allowed:
+            return False
+    return True
+
+
+def _simulated(curve: TradeOff, runs: int, claim: UpperBound, trial: int) -> RunScores:
+    """Scores whose false-negative rate at false-positive rate x is f(x): a uniform null, and g of a uniform."""
+    uniform = np.random.default_rng([0x706C616E, trial]).random((2, runs))
+    return RunScores(
+        present=-np.asarray(curve.g(uniform[0])), absent=-uniform[1], relation=Relation(claim.relation), unit=claim.unit
+    )

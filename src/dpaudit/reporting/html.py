@@ -1,0 +1,288 @@
+"""One self-contained HTML file from records: no script, no request, the JSON inside, text set as text.
+
+Figures are the axes of `reporting.plot` as inline SVG, recoloured by CSS variables so that they follow light and dark.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from dpaudit import __version__, _files
+from dpaudit.auditing.record import Audit, Audits, as_audits
+from dpaudit.bounds import LowerBound, Outcome, round_down, round_up
+from dpaudit.reporting import plot, tables
+
+MARKS = {
+    Outcome.CONTRADICTED: "✗",
+    Outcome.CONTRADICTED_IF: "✗?",
+    Outcome.CONSISTENT: "=",
+    Outcome.UNINFORMATIVE: "…",
+    Outcome.NOT_COMPARABLE: "≠",
+    Outcome.NO_CLAIM: "-",
+    Outcome.FAILED: "!",
+}
+RC: Any = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": plot.COLOURS["ink"],
+    "axes.edgecolor": plot.COLOURS["quiet"],
+    "axes.labelcolor": plot.COLOURS["ink"],
+    "xtick.color": plot.COLOURS["quiet"],
+    "ytick.color": plot.COLOURS["quiet"],
+    "xtick.labelcolor": plot.COLOURS["ink"],
+    "ytick.labelcolor": plot.COLOURS["ink"],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One drawing and the sentence that says the same in words."""
+
+    svg: str
+    caption: str
+
+
+def write_html(audits: Audit | Iterable[Audit], path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+    """Write the report, atomically."""
+    return _files.write_text(path, to_html(audits, title=title))
+
+
+def to_html(audits: Audit | Iterable[Audit], *, title: str | None = None) -> str:
+    """The report of one audit or of several."""
+    found = as_audits(audits)
+    sections = [_section(audit, f"audit-{number}") for number, audit in enumerate(found, 1)]
+    import markupsafe
+
+    heading = title or ("Privacy audit" if len(found) > 1 else f"Privacy audit: {found[0].name}")
+    template = _environment().get_template("report.html.j2")
+    return str(
+        template.render(
+            title=heading,
+            headline=found[0].verdict.sentence if len(found) == 1 else tables.closing(found),
+            mark=MARKS[found[0].outcome] if len(found) == 1 else "",
+            tone=_tone(found[0].outcome) if len(found) == 1 else "",
+            several=len(found) > 1,
+            headings=tables.HEADINGS,
+            rows=list(zip(tables.summary_rows(found), sections, strict=True)),
+            together=None if found.together is None else f"{100.0 * found.together:.6g}%",
+            unjudged=[section for section in sections if not section["audit"].judged],
+            sections=sections,
+            json=markupsafe.Markup(_record(found).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")),
+            version=__version__,
+        )
+    )
+
+
+def _record(found: Audits) -> str:
+    return found[0].to_json() if len(found) == 1 else found.to_json()
+
+
+def _section(audit: Audit, anchor: str) -> dict[str, Any]:
+    return {
+        "audit": audit,
+        "anchor": anchor,
+        "mark": MARKS[audit.outcome],
+        "tone": _tone(audit.outcome),
+        "word": tables.WORDS[audit.outcome],
+        "axis": _axis(audit, anchor),
+        "figures": _figures(audit, anchor),
+        "tested": _tested(audit),
+        "assumed": _assumed(audit),
+        "settings": _settings(audit),
+        "bounds": [str(bound).splitlines() for bound in audit.bounds],
+        "budget": [(s["statement"], f"{s['error']:.6g}", s["spent"]) for s in audit.budget],
+        "together": None if audit.together is None else f"{100.0 * audit.together:.6g}%",
+        "failure": audit.figures.get("failure", ""),
+    }
+
+
+def _tone(outcome: Outcome) -> str:
+    bad = outcome in (Outcome.CONTRADICTED, Outcome.CONTRADICTED_IF, Outcome.FAILED)
+    return "bad" if bad else "plain" if outcome in (Outcome.CONSISTENT, Outcome.NO_CLAIM) else "open"
+
+
+def _tested(audit: Audit) -> list[tuple[str, str]]:
+    plan, rows = audit.plan, []
+    if audit.claim is not None:
+        claim = audit.claim
+        rows.append(
+            ("claim", f"{tables.claim_words(audit)}; {claim['method']}, {claim['relation']} of one {claim['unit']}")
+        )
+        rows.append(("source of the claim", claim["source"] or "not stated"))
+        rows.append(("tested as", f"the curve of: {claim['tested_as']}"))
+    if audit.evidence is not None:
+        sizes = ", ".join(f"{count:,} {name}" for name, count in audit.evidence["sizes"].items())
+        rows.append(("evidence", f"{audit.evidence['type']}: {sizes}"))
+        rows.append(("evidence digest", f"sha256 {audit.evidence['digest']}"))
+    rows.append(("adjacency", f"{plan['relation']} of one {plan['unit']}"))
+    rows.append(("confidence", f"{100.0 * plan['confidence']:.6g}% for the verdict, and for each bound on its own"))
+    if audit.fail_if is not None:
+        rows.append((f"fail if {audit.fail_if}", "yes" if audit.failed_if else "no"))
+    return rows
+
+
+def _assumed(audit: Audit) -> list[str]:
+    """Each assumption with the statement that rests on it."""
+    accepted = {text.strip().rstrip(".").casefold() for text in audit.accept}
+    rows = [("the verdict", text) for text in audit.verdict.assumptions]
+    for bound in audit.bounds:
+        head = str(bound).splitlines()[0].split("   ")[0]
+        what = head.split(", ")[-1] if isinstance(bound, LowerBound) and bound.parameter == "mu" else head
+        rows += [(what, text) for text in bound.assumptions]
+    taken = " (accepted)"
+    return [
+        f"{text}{taken if text.strip().rstrip('.').casefold() in accepted else ''}: needed for {what}"
+        for what, text in rows
+    ]
+
+
+def _settings(audit: Audit) -> list[tuple[str, str]]:
+    parts = [("plan", audit.plan), ("seeds", audit.seeds), ("versions", audit.versions), ("timings", audit.timings)]
+    return [
+        (f"{part} {name.replace('_', ' ')}", _shown(value)) for part, table in parts for name, value in table.items()
+    ]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# ------------------------------------------------------------------------------------------------------------- figures
+
+
+def _axis(audit: Audit, anchor: str) -> Figure | None:
+    """Lower bounds and the claim on one axis for each parameter."""
+    parameters = [p for p in ("epsilon", "mu") if any(_bounds_of(audit, p))]
+    if not parameters:
+        return None
+    from matplotlib.figure import Figure as Canvas
+
+    sizes = [len(_bounds_of(audit, p)) + 1.2 for p in parameters]
+    with _style():
+        canvas = Canvas(figsize=(7.2, 0.55 * sum(sizes) + 0.5 * len(parameters)))
+        canvas.subplots_adjust(left=0.03, right=0.97, bottom=0.12, top=0.98, hspace=0.45)
+        axes = canvas.subplots(len(parameters), 1, height_ratios=sizes, squeeze=False)
+        for parameter, ax in zip(parameters, axes[:, 0], strict=True):
+            plot.bounds(audit, parameter=parameter, ax=ax)
+        words = [
+            f"{tables.lower_words(audit)}; claimed: {tables.claim_words(audit)}; "
+            f"ceiling: {tables.ceiling_words(audit)}."
+        ]
+        if audit.outcome is Outcome.NOT_COMPARABLE:
+            words.append("The claim is not drawn: it is about something else.")
+        return Figure(_svg(canvas, f"{anchor}-axis", " ".join(words)), " ".join(words))
+
+
+def _bounds_of(audit: Audit, parameter: str) -> list[LowerBound]:
+    return [b for b in audit.bounds if isinstance(b, LowerBound) and getattr(b, parameter) is not None]
+
+
+def _figures(audit: Audit, anchor: str) -> list[Figure]:
+    drawn: dict[str, tuple[Callable[..., Any], str]] = {
+        "errors": (plot.errors, _errors_caption(audit)),
+        "histogram": (plot.histogram, "How the scores of the two worlds are spread."),
+        "thresholds": (plot.thresholds, _thresholds_caption(audit)),
+        "guesses": (plot.guesses, "Share of right guesses among the most confident ones; a half is chance."),
+    }
+    found = []
+    for name, (draw, caption) in drawn.items():
+        if name in audit.figures:
+            from matplotlib.figure import Figure as Canvas
+
+            with _style():
+                canvas = Canvas(figsize=(5.0, 3.5))
+                canvas.subplots_adjust(left=0.16, right=0.97, bottom=0.15, top=0.96)
+                draw(audit, ax=canvas.subplots())
+                found.append(Figure(_svg(canvas, f"{anchor}-{name}", caption), caption))
+    return found
+
+
+def _errors_caption(audit: Audit) -> str:
+    words = "Error rates of the attack, on log axes."
+    if "boxes" in audit.figures.get("errors", {}):
+        level = f"{100.0 * audit.plan['confidence']:.6g}%"
+        words += (
+            " The squares are upper limits of both rates at the tested null ranks; all of them hold at once with "
+            f"{level} confidence."
+        )
+    if plot.comparable_claim(audit, "epsilon") is not None:
+        words += " A square inside the shaded area contradicts the claim; the verdict's own test is a little stronger."
+    return words
+
+
+def _thresholds_caption(audit: Audit) -> str:
+    reported = next((b for b in audit.bounds if isinstance(b, LowerBound) and b.parameter == "epsilon"), None)
+    words = "What each threshold would have shown, had it alone been fixed in advance."
+    if reported is not None and reported.epsilon is not None:
+        words += f" The reported bound, {round_down(reported.epsilon)}, pays for trying several."
+    claimed = plot.comparable_claim(audit, "epsilon")
+    return words if claimed is None else f"{words} Claimed: {round_up(claimed)}."
+
+
+def _style() -> Any:
+    import matplotlib
+
+    return matplotlib.rc_context(RC)
+
+
+def _svg(canvas: Any, name: str, caption: str) -> str:
+    """The drawing as inline SVG: unique ids, colours by CSS variable, a title for those who cannot see it."""
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": name}), io.StringIO() as out:
+        canvas.savefig(
+            out, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+        )
+        text = out.getvalue()
+    text = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", _compact(text[text.index("<svg") :]))
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
+    for role, colour in plot.COLOURS.items():
+        text = text.replace(colour, f"var(--{role})")
+    box = re.search(r'viewBox="([^"]+)"', text)
+    assert box is not None
+    head = f'<svg viewBox="{box[1]}" {NAMESPACES} role="img" aria-label="{_attribute(caption)}">'
+    return head + text[text.index(">") + 1 :]
+
+
+def _compact(text: str) -> str:
+    """Without what a browser does not need: metadata, comments, its own style, idle ids, far decimals."""
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", "", text, flags=re.S)
+    text = re.sub(r'<g id="[^"]+"', "<g", text)
+    text = re.sub(r'\bd="[^"]*"', lambda d: re.sub(r"\s*\n", "", re.sub(r"(\d\.\d)\d+", r"\1", d[0])), text)
+    text = re.sub(r" font-family: [^;\"]*;| transform=\"rotate\(-0 [^)]*\)\"", "", text)
+    text = re.sub(r'\b(?:x|y|transform)="[^"]*"', lambda at: re.sub(r"(\d\.\d\d)\d+", r"\1", at[0]), text)
+    return re.sub(r"\s*\n\s*", "\n", text)
+
+
+NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+
+
+def _attribute(text: str) -> str:
+    for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(character, entity)
+    return text
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Any:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("dpaudit.reporting", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )

@@ -1,0 +1,202 @@
+"""The figures of a record as matplotlib axes: `plot.errors(audit, ax=ax)`. The report draws the same ones.
+
+Colour is never the only carrier of meaning: lines differ in dash, points in marker, areas in hatch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpaudit._validate import InputError
+from dpaudit.auditing.record import Audit
+from dpaudit.bounds import LowerBound, round_down, round_up
+
+COLOURS = {"present": "#1b6ca8", "absent": "#8a6d1f", "claim": "#b3361e", "ink": "#22272e", "quiet": "#6b7480"}
+LEAST_RATE = 1e-4
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    return pyplot.subplots(figsize=(5.2, 3.4), layout="constrained")[1]
+
+
+def _data(audit: Audit, name: str) -> dict[str, Any]:
+    found = audit.figures.get(name)
+    if found is None:
+        raise InputError(f"this record has no figure {name!r}; it has {', '.join(audit.figures) or 'none'}.")
+    return dict(found)
+
+
+def bounds(audit: Audit, *, parameter: str = "epsilon", ax: Any = None) -> Any:
+    """Lower bounds of a parameter as arrows to the right, up to the claim, with the ceiling of the audit."""
+    shown = [b for b in audit.bounds if isinstance(b, LowerBound) and getattr(b, parameter, None) is not None]
+    if not shown:
+        raise InputError(f"this record has no bound on {parameter}.")
+    ax = _axes(ax)
+    claimed = comparable_claim(audit, parameter)
+    reach = [getattr(b, parameter) for b in shown] + [
+        v for v in (claimed, audit.ceiling.get(parameter)) if v is not None
+    ]
+    right = 1.15 * max([value for value in reach if value < 1e6] or [1.0]) or 1.0
+    for row, bound in enumerate(shown):
+        low = getattr(bound, parameter)
+        converted = bound.parameter != parameter
+        style = (0, (4, 2)) if converted else "solid"
+        ax.plot([low, right], [row, row], color=COLOURS["present"], linewidth=6, alpha=0.35, solid_capstyle="butt")
+        ax.plot([low, low], [row - 0.3, row + 0.3], color=COLOURS["present"], linewidth=2.2, linestyle=style)
+        sign = "about" if bound.guarantee == "estimate" else ">="
+        note = ", if Gaussian" if converted else ""
+        _beside(ax, low, row + 0.42, f"{sign} {round_down(low)}{note}", right, "ink")
+    if claimed is not None and claimed < 1e6:
+        ax.axvline(claimed, color=COLOURS["claim"], linewidth=2.0, linestyle=(0, (6, 2)))
+        _beside(ax, claimed, -0.55, f"claimed <= {round_up(claimed)}", right, "claim")
+    ceiling = audit.ceiling.get(parameter)
+    if ceiling is not None and ceiling < 1e6:
+        ax.plot([ceiling], [len(shown) + 0.1], marker="v", color=COLOURS["quiet"], markersize=7)
+        _beside(ax, ceiling, len(shown) + 0.1, f"ceiling {round_down(ceiling)}", right, "quiet")
+    ax.set_xlim(0.0, right)
+    ax.set_ylim(-0.85, len(shown) + 0.4)
+    ax.set_yticks([])
+    ax.set_xlabel(parameter)
+    for side in ("left", "right", "top"):
+        ax.spines[side].set_visible(False)
+    return ax
+
+
+def _beside(ax: Any, x: float, y: float, words: str, right: float, colour: str) -> None:
+    """A label on the side of x that has more room."""
+    side, offset = ("right", -5) if x > 0.6 * right else ("left", 5)
+    style = {"ha": side, "va": "center", "fontsize": 9, "color": COLOURS[colour]}
+    ax.annotate(words, (x, y), xytext=(offset, 0), textcoords="offset points", **style)
+
+
+def comparable_claim(audit: Audit, parameter: str) -> float | None:
+    """The claimed value, if it is about what was audited and at the same delta; unlike relations are never compared."""
+    claim, evidence = audit.claim, audit.evidence
+    if claim is None or evidence is None or claim.get(parameter) is None:
+        return None
+    alike = claim["relation"] == evidence["relation"] and claim["unit"] == evidence["unit"]
+    same_delta = parameter != "epsilon" or claim["delta"] == audit.plan["delta"]
+    return float(claim[parameter]) if alike and same_delta else None
+
+
+def errors(audit: Audit, *, ax: Any = None) -> Any:
+    """Both error rates of the attack on log axes, with the claimed curve: under the claim no attack lies below it."""
+    found, ax = _data(audit, "errors"), _axes(ax)
+    x, y = _clipped(found["false_positive_rate"]), _clipped(found["false_negative_rate"])
+    claimed = found.get("claimed") if comparable_claim(audit, "epsilon") is not None else None
+    if claimed is not None:
+        cx, cy = _clipped(claimed["false_positive_rate"]), _clipped(claimed["false_negative_rate"])
+        ax.plot(cx, cy, color=COLOURS["claim"], linewidth=1.8, linestyle=(0, (6, 2)), label="claimed curve")
+        corner = ([LEAST_RATE, *cx, cx[-1]], [LEAST_RATE, *cy, LEAST_RATE])
+        ax.fill(*corner, color=COLOURS["claim"], alpha=0.10, linewidth=0.0, label="excluded by the claim")
+    ax.plot(x, y, color=COLOURS["present"], linewidth=1.4, label="observed rates")
+    boxes = found.get("boxes", ())
+    if boxes:
+        _limits(ax, boxes)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.minorticks_off()
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.set_xlim(LEAST_RATE, 1.0)
+    ax.set_ylim(LEAST_RATE, 1.0)
+    ax.set_xlabel("false-positive rate")
+    ax.set_ylabel("false-negative rate")
+    ax.legend(fontsize=8, loc="lower left", frameon=False)
+    return ax
+
+
+def _limits(ax: Any, boxes: Any) -> None:
+    """A corner for each tested rank: no further than this, in both rates at once."""
+    lines_x, lines_y = [], []
+    for box in boxes:
+        here = [max(box[f"false_{kind}_rate"], LEAST_RATE) for kind in ("positive", "negative")]
+        limit = [max(box[f"false_{kind}_limit"], LEAST_RATE) for kind in ("positive", "negative")]
+        lines_x += [here[0], limit[0], limit[0], float("nan")]
+        lines_y += [limit[1], limit[1], here[1], float("nan")]
+    ax.plot(lines_x, lines_y, color=COLOURS["present"], linewidth=0.9)
+    corners = [lines_x[1::4], lines_y[1::4]]
+    style = {"marker": "s", "markersize": 4.5, "color": COLOURS["present"], "linestyle": ""}
+    ax.plot(*corners, **style, label="tested, with upper limits")
+
+
+def _clipped(values: list[float]) -> list[float]:
+    return [max(value, LEAST_RATE) for value in values]
+
+
+def histogram(audit: Audit, *, ax: Any = None) -> Any:
+    """The scores of both worlds, as shares."""
+    found, ax = _data(audit, "histogram"), _axes(ax)
+    edges = found["edges"]
+    styles = (("present", "", "stepfilled", 0.35), ("absent", "//", "step", 1.0))
+    for world, hatch, kind, alpha in styles:
+        total = max(sum(found[world]), 1)
+        ax.hist(
+            edges[:-1],
+            bins=edges,
+            weights=[count / total for count in found[world]],
+            histtype=kind,
+            color=COLOURS[world],
+            alpha=alpha,
+            hatch=hatch,
+            linewidth=1.4,
+            label=_world(audit, world),
+        )
+    ax.set_xlabel("score")
+    ax.set_ylabel("share of runs" if "thresholds" in audit.figures else "share of rows")
+    ax.legend(fontsize=8, frameon=False)
+    return ax
+
+
+def _world(audit: Audit, world: str) -> str:
+    several = audit.evidence is not None and audit.evidence["type"] == "RunScores"
+    if several:
+        return "runs with the record" if world == "present" else "runs without it"
+    return "included" if world == "present" else "left out"
+
+
+def thresholds(audit: Audit, *, ax: Any = None) -> Any:
+    """Bound against threshold: each as if it alone had been fixed. The reported bound pays for trying several."""
+    found, ax = _data(audit, "thresholds"), _axes(ax)
+    x, y = found["false_positive_rate"], found["epsilon"]
+    ax.plot(x, y, color=COLOURS["quiet"], linewidth=1.2, label="one threshold alone")
+    tested = [(a, b) for a, b, is_tested in zip(x, y, found["tested"], strict=True) if is_tested]
+    ax.plot(
+        *zip(*tested, strict=True), marker="s", markersize=4.5, linestyle="", color=COLOURS["present"], label="tested"
+    )
+    reported = next((b for b in audit.bounds if isinstance(b, LowerBound) and b.parameter == "epsilon"), None)
+    if reported is not None and reported.epsilon is not None:
+        ax.axhline(
+            reported.epsilon, color=COLOURS["present"], linewidth=1.6, linestyle=(0, (1, 1)), label="reported bound"
+        )
+    claimed = comparable_claim(audit, "epsilon")
+    if claimed is not None and claimed < 1e6:
+        ax.axhline(claimed, color=COLOURS["claim"], linewidth=1.8, linestyle=(0, (6, 2)), label="claimed")
+    ax.set_xscale("log")
+    ax.minorticks_off()
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("false-positive rate at the threshold")
+    ax.set_ylabel("epsilon")
+    ax.legend(fontsize=8, frameon=False)
+    return ax
+
+
+def guesses(audit: Audit, *, ax: Any = None) -> Any:
+    """Share of right guesses among the most confident ones; a half is chance."""
+    found, ax = _data(audit, "guesses"), _axes(ax)
+    share = [right / number for number, right in zip(found["guesses"], found["correct"], strict=True)]
+    ax.plot(found["guesses"], share, color=COLOURS["present"], linewidth=1.4, label="right guesses")
+    ax.axhline(0.5, color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (1, 1)), label="chance")
+    ax.set_xscale("log")
+    ax.minorticks_off()
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_ylim(0.0, 1.05)
+    ax.set_xlabel("most confident guesses")
+    ax.set_ylabel("share right")
+    ax.legend(fontsize=8, frameon=False, loc="lower right")
+    return ax

@@ -1,0 +1,302 @@
+"""For the tests of a DP library: `assert_private` in a unit test, and conformance checks of scores and mechanisms.
+
+    from dpaudit.testing import assert_private
+
+    def test_trainer_keeps_its_promise():
+        assert_private(score, claim=1.0, relation="add-remove")  # mu = 1
+
+A green test is a statement: had only half of the promised noise been there (`detects`), it would have been red with
+probability about .9 for an attack as good as such a mechanism allows. A red one is wrong with probability at most
+1 - confidence, 1e-6 by default, because 20 honest tests at 95% would be red two nights of three.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpaudit import _files, accounting, planning
+from dpaudit import _validate as check
+from dpaudit._validate import InputError
+from dpaudit.bounds import Relation, UpperBound
+from dpaudit.bounds import relation as as_relation
+from dpaudit.estimators import ClaimStream, judge
+from dpaudit.evidence import RunScores
+from dpaudit.execution import Execution, distinct_seeds, stream
+from dpaudit.games.multi_run import Score, run_batch
+
+EVIDENCE_FOLDER = ".dpaudit"
+BATCH = 16
+
+
+class PrivacyViolation(AssertionError):
+    """The claim is contradicted. `evidence` is the file of runs that shows it."""
+
+    def __init__(self, message: str, evidence: Path | None = None):
+        self.evidence = evidence
+        super().__init__(message)
+
+
+class Underpowered(RuntimeError):
+    """Too few runs to catch what the test should catch: neither a pass nor a violation."""
+
+
+class ConformanceError(AssertionError):
+    """What a score or mechanism does not keep of its protocol, one line each."""
+
+
+@dataclass(frozen=True)
+class Assurance:
+    """What a passed `assert_private` stands for."""
+
+    runs: int
+    planned: int
+    p_value: float
+    confidence: float
+    detects: float
+    claim: UpperBound
+
+    def __str__(self) -> str:
+        return (
+            f"{self.runs:,} runs do not contradict {str(self.claim).split('   ')[0]}; {self.detects:g} of the promised "
+            f"noise would have been caught about 9 times of 10."
+        )
+
+
+def assert_private(
+    score: Score,
+    *,
+    claim: UpperBound | float | tuple[float, float],
+    relation: Relation | str | None = None,
+    detects: float = 0.5,
+    confidence: float = 0.999999,
+    seed: int = 0,
+    runs: int | None = None,
+    name: str | None = None,
+    evidence: str | os.PathLike[str] | None = None,
+    execution: Execution | None = None,
+) -> Assurance:
+    """Fail if the runs of `score` contradict the claim; stop as soon as they do.
+
+    Each run's world is a fair coin. Half of the error probability bets on the runs as they arrive (anytime-valid,
+    THEORY 2.13), the other half tests all of them at the end; together a claim that holds is refuted with probability
+    at most 1 - confidence.
+
+    Parameters
+    ----------
+    score
+        `score(world: bool, seed: int) -> float`; all its randomness comes from `seed`.
+    claim
+        An `UpperBound` (from `accounting.dp_sgd` and the like), mu, or a bare pair (epsilon, delta).
+    relation
+        What `world` switches; needed unless the claim says it.
+    detects
+        The share of the promised noise that must be caught. It decides how many runs are made.
+    runs
+        At most so many runs in all; fewer than `detects` needs raise `Underpowered` before anything runs.
+    evidence
+        Folder for the runs of a failed test; `.dpaudit` by default.
+
+    Examples
+    --------
+    >>> def score(world, seed):
+    ...     return float(world) + np.random.default_rng(seed).normal()
+    >>> print(str(assert_private(score, claim=1.0, relation="add-remove")).split(";")[0] + ".")
+    350 runs do not contradict mu <= 1.00, epsilon <= 4.38 at delta 1e-05.
+    """
+    promised = _as_claim(claim, relation)
+    error = (1.0 - check.confidence(confidence)) / 2.0
+    planned = 2 * planning.plan_runs(claim=promised, detects=detects, confidence=1.0 - error)
+    total = planned if runs is None else check.count("runs", runs, low=1)
+    if total < planned:
+        raise Underpowered(
+            f"{total:,} runs cannot catch {detects:g} of the promised noise at confidence {confidence:g}: "
+            f"{planned:,} are needed. Allow more runs, a lower confidence, or a smaller `detects`."
+        )
+    bets = ClaimStream(promised)
+    for world, value in _played(score, total, seed, execution or Execution(workers=1)):
+        bets.update(world, value)
+        if bets.best >= -math.log(error):
+            raise _violation(promised, bets, bets.p_value, confidence, name, evidence)
+    worlds, scores = np.array(bets.worlds), np.array(bets.scores)
+    runs_seen = RunScores(
+        present=scores[worlds], absent=scores[~worlds], relation=promised.relation, unit=promised.unit, seed=seed
+    )
+    verdict = judge(runs_seen, promised, 1.0 - error)
+    assert verdict.p_value is not None
+    if verdict.contradicted:
+        raise _violation(promised, bets, verdict.p_value, confidence, name, evidence)
+    return Assurance(total, planned, min(1.0, 2.0 * min(verdict.p_value, bets.p_value)), confidence, detects, promised)
+
+
+def _as_claim(claim: Any, relation: Relation | str | None) -> UpperBound:
+    if isinstance(claim, UpperBound):
+        if relation is not None and as_relation(relation) is not claim.relation:
+            raise InputError(
+                f"`relation` must be that of the claim ({claim.relation}), got {relation}.",
+                "unlike adjacencies are never compared: account for the one that the score switches.",
+            )
+        return claim
+    if relation is None:
+        raise InputError("`relation` is needed where the claim is a number: what does `world` switch?")
+    if isinstance(claim, tuple | list):
+        if len(claim) != 2:
+            raise InputError(f"`claim` must be mu, (epsilon, delta) or an UpperBound, got {claim!r}.")
+        return UpperBound(epsilon=claim[0], delta=claim[1], relation=as_relation(relation))
+    return accounting.gaussian(mu=check.number("claim", claim, low=0.0), delta=1e-5, relation=relation)
+
+
+def _played(score: Score, total: int, seed: int, execution: Execution) -> Iterator[tuple[bool, float]]:
+    """Runs in batches, the same ones from any number of workers."""
+    worlds = (stream(seed, "worlds of a test").random(total) < 0.5).tolist()
+    seeds = distinct_seeds(seed, "runs of a test", total)
+    for start in range(0, total, BATCH):
+        places = range(start, min(start + BATCH, total))
+        values = run_batch(score, [(k, [worlds[k]], [seeds[k]]) for k in places], execution)
+        yield from zip(worlds[start : start + BATCH], values, strict=True)
+
+
+def _violation(
+    claim: UpperBound,
+    bets: ClaimStream,
+    p_value: float,
+    confidence: float,
+    name: str | None,
+    folder: str | os.PathLike[str] | None,
+) -> PrivacyViolation:
+    place = Path(EVIDENCE_FOLDER if folder is None else folder)
+    place.mkdir(parents=True, exist_ok=True)
+    file = place / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name or 'assert_private').strip('-.') or 'test'}.csv"
+    rows = zip(bets.worlds, bets.scores, strict=True)
+    text = "run,member,score\n" + "".join(f"{k},{int(w)},{s!r}\n" for k, (w, s) in enumerate(rows))
+    _files.write_text(file, text)
+    command = f"dpaudit estimate {file} --how stream --relation {claim.relation} --delta {claim.delta:g}"
+    return PrivacyViolation(
+        f"{len(bets.scores):,} runs contradict the claim {claim} "
+        f"(p = {p_value:.2g}, at {100.0 * confidence:.6g}% confidence).\n"
+        f"evidence: {file}\nre-estimate: {command}",
+        file,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- conformance
+
+
+def check_score(score: Score, *, seeds: tuple[int, int] = (1, 2)) -> None:
+    """Raise `ConformanceError` unless a score keeps its protocol: finite, reproducible, touching no global state."""
+    _raise_failures(_score_checks(score, seeds), "score")
+
+
+def _score_checks(score: Any, seeds: tuple[int, int]) -> Iterator[tuple[str, Callable[[], bool]]]:
+    def values() -> list[float]:
+        return [float(score(world, seed)) for world in (True, False) for seed in seeds]
+
+    yield "it returns finite numbers", lambda: all(math.isfinite(value) for value in values())
+    yield "the same world and seed give the same score", lambda: values() == values()
+    yield "another seed gives another score", lambda: score(True, seeds[0]) != score(True, seeds[1])
+    yield "it leaves the global random state alone", lambda: _leaves_global_state(values)
+    yield "it does not depend on the global random state", lambda: _ignores_global_state(values)
+    yield "worker processes can receive it", lambda: _travels(score)
+    if hasattr(score, "many"):
+        yield (
+            "`many` gives the scores of its seeds",
+            lambda: [float(s) for s in score.many(True, list(seeds))] == [float(score(True, s)) for s in seeds],
+        )
+
+
+def check_mechanism(mechanism: Any, dataset: Any, *, seeds: tuple[int, int] = (1, 2)) -> None:
+    """Raise `ConformanceError` unless a mechanism keeps the `Mechanism` protocol on this data set.
+
+    It says nothing about privacy: an audit does.
+    """
+    _raise_failures(_mechanism_checks(mechanism, dataset, seeds), "mechanism")
+
+
+def _mechanism_checks(mechanism: Any, dataset: Any, seeds: tuple[int, int]) -> Iterator[tuple[str, Callable[[], bool]]]:
+    def release(seed: int) -> Any:
+        return mechanism.release(dataset, seed)
+
+    yield "`relation` is a Relation", lambda: isinstance(mechanism.relation, Relation)
+    yield "the claim is for its relation", lambda: mechanism.claim(1e-5).relation is mechanism.relation
+    yield (
+        "the claimed epsilon does not grow with delta",
+        lambda: mechanism.claim(1e-6).epsilon >= mechanism.claim(1e-3).epsilon,
+    )
+    yield "the same seed gives the same release", lambda: _same(release(seeds[0]), release(seeds[0]))
+    yield "another seed gives another release", lambda: not _same(release(seeds[0]), release(seeds[1]))
+    yield "it leaves the data set as it was", lambda: _leaves(dataset, lambda: release(seeds[0]))
+    yield "it leaves the global random state alone", lambda: _leaves_global_state(lambda: release(seeds[0]))
+    yield "it does not depend on the global random state", lambda: _ignores_global_state(lambda: release(seeds[0]))
+    yield "worker processes can receive it", lambda: _travels(mechanism)
+    if hasattr(mechanism, "release_many"):
+        yield (
+            "`release_many` gives the releases of its seeds",
+            lambda: all(
+                _same(one, release(seed))
+                for one, seed in zip(mechanism.release_many(dataset, list(seeds)), seeds, strict=True)
+            ),
+        )
+
+
+def _raise_failures(checks: Iterator[tuple[str, Callable[[], bool]]], what: str) -> None:
+    failures = []
+    for rule, holds in checks:
+        try:
+            kept, why = holds(), ""
+        except Exception as problem:  # a check that raises is a rule that is not kept
+            kept, why = False, f" ({type(problem).__name__}: {problem})"
+        if not kept:
+            failures.append(f"not kept: {rule}{why}")
+    if failures:
+        raise ConformanceError(f"the {what} breaks its protocol:\n" + "\n".join(failures))
+
+
+def _same(first: Any, second: Any) -> bool:
+    return bool(np.array_equal(np.asarray(first), np.asarray(second)))
+
+
+def _leaves(dataset: Any, act: Callable[[], Any]) -> bool:
+    before = copy.deepcopy(dataset)
+    act()
+    return _same(before, dataset)
+
+
+def _global_state() -> tuple[Any, ...]:
+    state = np.random.get_state(legacy=False)  # noqa: NPY002
+    return random.getstate(), state["state"]["pos"], state["state"]["key"].tobytes()
+
+
+def _leaves_global_state(act: Callable[[], Any]) -> bool:
+    before = _global_state()
+    act()
+    return _global_state() == before
+
+
+def _ignores_global_state(act: Callable[[], Any]) -> bool:
+    """The same result whatever the global generators hold; they are put back afterwards."""
+    kept = random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002
+    found = []
+    try:
+        for seed in (1, 2):
+            random.seed(seed)
+            np.random.seed(seed)  # noqa: NPY002 - the global generator is what is checked
+            found.append(act())
+    finally:
+        random.setstate(kept[0])
+        np.random.set_state(kept[1])  # noqa: NPY002
+    return _same(found[0], found[1])
+
+
+def _travels(value: Any) -> bool:
+    from joblib.externals.loky.backend.reduction import dumps  # what the workers use
+
+    return bool(dumps(value))
