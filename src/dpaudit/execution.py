@@ -14,11 +14,16 @@ import fcntl
 import hashlib
 import importlib.util
 import inspect
+import itertools
 import json
 import os
+import signal
 import sys
+import threading
+import time
 import traceback
 import types
+import warnings
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -163,8 +168,13 @@ def _described(value: Any) -> Any:
 
 
 def _code(code: types.CodeType) -> list[Any]:
-    constants = [_code(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
+    constants = [_code(c) if isinstance(c, types.CodeType) else _constant(c) for c in code.co_consts]
     return [code.co_code.hex(), constants, list(code.co_names)]
+
+
+def _constant(value: Any) -> str:
+    """A constant as text; the order of a set differs from process to process."""
+    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
 
 
 # --------------------------------------------------------------------------------------------------------------- store
@@ -287,27 +297,41 @@ class Execution:
         because dropping a run would be a selection."""
         done: dict[int, list[float]] = {} if store is None else dict(store.done)
         todo = [(number, job) for number, job in enumerate(jobs) if number not in done]
+        failures: list[RunFailed] = []
+        stops: list[int] = []
+        rest = itertools.takewhile(lambda _: not failures and not stops, todo)  # then nothing new is begun
         try:
-            with self._bar(title, len(jobs), len(done)) as advance, contextlib.closing(self._results(work, todo)) as by:
-                for number, values, problem in by:
+            with (
+                _gentle_interrupt(stops),
+                self._bar(title, len(jobs), len(done)) as advance,
+                contextlib.closing(self._results(work, rest)) as results,
+            ):
+                for number, values, problem in results:
                     if problem is not None:
-                        raise problem
+                        failures.append(problem)
+                        continue
                     done[number] = values
                     if store is not None:
                         store.append(number, values)
                     advance()
         except KeyboardInterrupt:
+            stops.append(signal.SIGINT)
+        if failures:
+            raise failures[0]
+        if stops and len(done) < len(jobs):
             kept = "nothing is kept, for there is no store"
             if store is not None:
                 kept = f"they are kept in {str(store.path)!r}, and the same command goes on from there"
-            raise Interrupted(f"{len(done):,} of {len(jobs):,} jobs were finished; {kept}.") from None
+            raise Interrupted(f"{len(done):,} of {len(jobs):,} jobs were finished; {kept}.")
         return [done[number] for number in range(len(jobs))]
 
-    def _results(self, work: Callable[[Any], Any], todo: list[tuple[int, Any]]) -> Generator[Any, None, None]:
+    def _results(self, work: Callable[[Any], Any], todo: Iterator[tuple[int, Any]]) -> Generator[Any, None, None]:
         """(number, values, problem) as they are finished."""
-        if not todo:
+        first = next(todo, None)
+        if first is None:
             return
-        if self.backend == "joblib" and (self.workers == 1 or len(todo) == 1):
+        todo = itertools.chain([first], todo)
+        if self.backend == "joblib" and self.workers == 1:
             for number, job in todo:
                 yield _called(work, number, job)
             return
@@ -319,13 +343,16 @@ class Execution:
             parallel = joblib.Parallel(
                 n_jobs=pool, return_as="generator_unordered", batch_size=1, pre_dispatch="4 * n_jobs"
             )
-            results = parallel(joblib.delayed(_called)(work, number, job) for number, job in todo)
+            parent = os.getpid()
+            results = parallel(joblib.delayed(_in_worker)(work, number, job, parent) for number, job in todo)
             try:
-                yield from results
+                for result in results:  # not `yield from`, which would close joblib's generator with its warning
+                    yield result
             except TerminatedWorkerError:
                 raise RunFailed("a worker process died; it may have run out of memory: try fewer workers.") from None
             finally:
-                results.close()
+                with warnings.catch_warnings(action="ignore"):  # that jobs in flight are given up is meant
+                    results.close()
 
     @contextlib.contextmanager
     def _pool(self) -> Iterator[int]:
@@ -352,6 +379,44 @@ class Execution:
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             task = progress.add_task(title, total=total, completed=finished)
             yield lambda: progress.advance(task)
+
+
+@contextlib.contextmanager
+def _gentle_interrupt(stops: list[int]) -> Iterator[None]:
+    """The first ctrl-C lets the jobs in flight finish, the second stops at once. Only the main thread can do this."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def first(number: int, frame: object) -> None:
+        stops.append(number)
+        signal.signal(signal.SIGINT, before)
+        print("\nfinishing the jobs in flight; ctrl-C again stops at once", file=sys.stderr)
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _in_worker(work: Callable[[Any], Any], number: int, job: Any, parent: int) -> Any:
+    """`_called` in another process, which leaves ctrl-C to the parent and does not outlive it."""
+    if parent == os.getppid():  # a process of this machine's pool; a cluster looks after its own
+        _follow(parent)
+    return _called(work, number, job)
+
+
+@lru_cache(maxsize=1)
+def _follow(parent: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _called(work: Callable[[Any], Any], number: int, job: Any) -> tuple[int, list[float], RunFailed | None]:
@@ -384,7 +449,7 @@ def _dask_client(address: str | None, workers: int) -> Iterator[Any]:
             yield client
         return
     try:
-        client = distributed.Client(address, timeout="10s")
+        client = distributed.Client(address, timeout="5s")
     except (OSError, TimeoutError, ValueError) as problem:
         raise InputError(f"no Dask scheduler answers at {address!r} ({type(problem).__name__}).") from None
     with client:

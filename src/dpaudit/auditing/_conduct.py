@@ -174,7 +174,7 @@ def as_game(
     if wanted is None:
         raise InputError("`relation` is needed for a score without a claim: what does `world` switch?")
     return MultiRun(
-        score=source, relation=Relation(wanted), runs=runs or planned_runs(claim, settings), unit=_unit(claim)
+        score=source, relation=Relation(wanted), runs=planned_runs(claim, settings) if runs is None else runs, unit=_unit(claim)
     )
 
 

@@ -314,8 +314,8 @@ def plain(value: Any) -> Any:
 
 
 def _dumped(value: Any, indent: int | None = None) -> str:
-    """Sorted JSON; lists of numbers stay on one line."""
-    text = json.dumps(value, indent=indent, sort_keys=True, allow_nan=False)
+    """One line of sorted JSON; or indented, in the order of the fields, with lists of numbers on one line."""
+    text = json.dumps(value, indent=indent, sort_keys=indent is None, allow_nan=False)
     numbers = r"\[\s+((?:(?:[-+0-9.eE]+|true|false),?\s+)+)\]"
     return text if indent is None else re.sub(numbers, lambda m: f"[{' '.join(m[1].split())}]", text)
 

@@ -7,10 +7,12 @@ judged; an unexpected error is 3, never 1.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -41,15 +43,22 @@ def main() -> None:
     except InputError as problem:
         print(f"error: {problem}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt as stopped:
-        print(f"interrupted: {stopped}" if str(stopped) else "interrupted", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as problem:  # the last resort, so that a crash is not taken for a verdict
         traceback.print_exc()
         print(f"error: unexpected {type(problem).__name__}; please report it.", file=sys.stderr)
         sys.exit(3)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C ends a long command with a sentence and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        print(f"interrupted: {stopped}" if str(stopped) else "interrupted", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 @app.callback(invoke_without_command=True)

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from dpaudit import _files, accounting, calibration
+from dpaudit import _files, accounting
 from dpaudit._validate import InputError
-from dpaudit.cli._app import Confidence, DeltaOption, Json, RelationOption, app, print_result
+from dpaudit.cli._app import Confidence, DeltaOption, Json, RelationOption, app, interruptible, print_result
 from dpaudit.execution import load_function
 
 account_app = typer.Typer(help="What a mechanism promises: an upper bound.", no_args_is_help=True)
@@ -95,6 +95,8 @@ def calibrate(
 
     Example: dpaudit calibrate --only GuessPath --trials 1000
     """
+    from dpaudit import calibration  # slow to import, and nobody else here needs it
+
     if estimator is not None:
         table = calibration.calibrate(
             load_function(estimator, field="estimator"),
@@ -111,7 +113,8 @@ def calibrate(
         chosen = [cell for cell in cells if only is None or only in cell.key]
         if not chosen:
             raise InputError(f"no cell of the table contains {only!r}.")
-        table = calibration.run_cells(chosen, trials=trials, seed=seed, confidence=confidence, workers=workers)
+        with interruptible():
+            table = calibration.run_cells(chosen, trials=trials, seed=seed, confidence=confidence, workers=workers)
     command = "dpaudit " + shlex.join(_without_files(sys.argv[1:]))
     for path, text in ((output, table.to_json(command)), (markdown, table.to_markdown())):
         if path is not None:

@@ -13,8 +13,7 @@ import typer
 from dpaudit._validate import InputError
 from dpaudit.auditing import Audit, Audits, conduct, load_audits
 from dpaudit.auditing.config import Configured, load_config
-from dpaudit.cli._app import Json, app, print_json
-from dpaudit.demo import NEXT, demo_audits
+from dpaudit.cli._app import Json, app, interruptible, print_json
 from dpaudit.execution import Execution
 from dpaudit.games import MultiRun, OneRun
 from dpaudit.games._coins import HINT, hides
@@ -59,12 +58,13 @@ def run(
     output.mkdir(parents=True, exist_ok=True)
     given: dict[str, Any] = {"workers": workers, "backend": backend, "address": address}
     chosen = {name: value for name, value in given.items() if value is not None}
-    audits = Audits(
-        tuple(
-            _run_one(one, output / name, replace(one.execution, **chosen), fresh)
-            for one, name in zip(read, names, strict=True)
+    with interruptible():
+        audits = Audits(
+            tuple(
+                _run_one(one, output / name, replace(one.execution, **chosen), fresh)
+                for one, name in zip(read, names, strict=True)
+            )
         )
-    )
     page = write_html(audits, output / "report.html")
     if as_json:
         print_json(audits.to_dict())
@@ -132,8 +132,11 @@ def demo(
 
     Example: dpaudit demo --output demo
     """
+    from dpaudit.demo import NEXT, demo_audits  # it needs scikit-learn's data, which is slow to import
+
     output.mkdir(parents=True, exist_ok=True)
-    audits = demo_audits(seed=seed, execution=Execution(workers=workers or -1))
+    with interruptible():
+        audits = demo_audits(seed=seed, execution=Execution(workers=workers or -1))
     audits.save(output / "demo.json")
     page = write_html(audits, output / "report.html", title="dpaudit demo")
     if as_json:

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import RenyiBound
 from dpaudit.divergences import as_orders, bernoulli_renyi
-from dpaudit.estimators.thresholds import Cut
+from dpaudit.estimators.thresholds import Cut, poisson_mass
 from dpaudit.evidence import OutputCounts
 
 METHODS = ("exact", "goodman", "sison-glaz", "bootstrap")
@@ -181,7 +181,7 @@ def _exact_box(counts: NDArray[np.int64], alpha: float) -> Box:
 def _goodman_box(counts: NDArray[np.int64], alpha: float) -> Box:
     """Goodman's simultaneous limits (1965): asymptotic."""
     n = float(counts.sum())
-    a = float(stats.chi2.isf(alpha / counts.size, 1))
+    a = float(special.chdtri(1, alpha / counts.size))
     middle, spread = a + 2.0 * counts, np.sqrt(a * (a + 4.0 * counts * (n - counts) / n))
     scale = 1.0 / (2.0 * (n + a))
     return np.asarray(np.maximum(0.0, (middle - spread) * scale)), np.asarray((middle + spread) * scale)
@@ -205,9 +205,9 @@ def _within(counts: NDArray[np.int64], c: int) -> float:
     n, masses, start = int(counts.sum()), np.ones(1), 0
     for count in counts.tolist():
         first = max(0, count - c)
-        part = stats.poisson.pmf(np.arange(first, count + c + 1), count)
+        part = poisson_mass(np.arange(first, count + c + 1), count)
         masses, start = np.maximum(_convolve(masses, part), 0.0), start + first
-    return float(masses[n - start]) / float(stats.poisson.pmf(n, n)) if 0 <= n - start < masses.size else 0.0
+    return float(masses[n - start]) / float(poisson_mass(np.array(n), n)) if 0 <= n - start < masses.size else 0.0
 
 
 def _convolve(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -318,7 +318,7 @@ def _band_miss(runs: int, eta: float) -> float:
     for rank, limit in zip(ranks.tolist(), limits.tolist(), strict=True):
         mean = runs * (limit - before)
         low = max(0, math.floor(mean - 12.0 * math.sqrt(mean) - 12.0))
-        steps = _poisson(np.arange(low, math.ceil(mean + 12.0 * math.sqrt(mean) + 40.0)), mean)
+        steps = poisson_mass(np.arange(low, math.ceil(mean + 12.0 * math.sqrt(mean) + 40.0)), mean)
         alive, start, before = np.convolve(alive, steps), start + low, limit
         first, last = max(rank + 1 - start, 0), runs + 1 - start  # at least rank + 1 points below the limit
         alive, start = alive[first:last], start + first
@@ -326,11 +326,12 @@ def _band_miss(runs: int, eta: float) -> float:
         if large.size == 0:
             return 1.0
         alive, start = alive[large[0] : large[-1] + 1], start + int(large[0])
-    rest = _poisson(runs - start - np.arange(alive.size), runs * (1.0 - before))
-    return 1.0 - float(alive @ rest) / float(_poisson(np.array(runs), runs))
+    rest = poisson_mass(runs - start - np.arange(alive.size), runs * (1.0 - before))
+    return 1.0 - float(alive @ rest) / float(poisson_mass(np.array(runs), runs))
 
 
-def _poisson(k: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
+def poisson_mass(k: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
+    """Probabilities of a Poisson law, without scipy.stats, which takes half a second to import."""
     return np.exp(special.xlogy(k, mean) - mean - special.gammaln(k + 1))
 
 

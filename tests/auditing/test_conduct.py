@@ -1,0 +1,330 @@
+"""`da.audit`: every outcome, what is written down, the record's JSON and its schema, exit codes."""
+
+import copy
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import dpaudit as da
+from dpaudit import InputError, Outcome, accounting, games
+from dpaudit.auditing import Audits, schema
+from dpaudit.execution import Execution
+from dpaudit.mechanisms import known
+from tests.conftest import gaussian_runs, noisy_canaries
+
+SERIAL = Execution(workers=1)
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CLAIM = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+
+
+def half_noise(world, seed):
+    return float(world) + 0.5 * np.random.default_rng(seed).normal()
+
+
+def full_noise(world, seed):
+    return float(world) + np.random.default_rng(seed).normal()
+
+
+def fails(world, seed):
+    raise OSError("no disk")
+
+
+def audit(score=half_noise, **settings):
+    return da.audit(score, **{"claim": CLAIM, "execution": SERIAL, **settings})
+
+
+@pytest.fixture(scope="module")
+def every_outcome():
+    return {
+        "contradicted": audit(fail_if="mu > 0.5"),
+        "consistent": audit(full_noise, runs=60),
+        "uninformative": audit(runs=4),
+        "not comparable": audit(relation="substitute", runs=20),
+        "no claim": audit(claim=None, relation="add-remove", runs=30),
+        "failed": audit(fails, runs=3),
+        "contradicted if": da.audit(
+            gaussian_runs(np.random.default_rng(0), 3.0, 200, assumptions=("the runs are independent",)), claim=CLAIM
+        ),
+    }
+
+
+def test_every_outcome_is_reached(every_outcome):
+    assert {str(found.outcome) for found in every_outcome.values()} == {str(word) for word in Outcome}
+    for word, found in every_outcome.items():
+        assert found.outcome == word
+
+
+def test_sentences(every_outcome):
+    texts = {word: str(found) for word, found in every_outcome.items()}
+    assert "Contradicted at 95% confidence: p = " in texts["contradicted"]
+    assert "fail if mu > 0.5: yes" in texts["contradicted"]
+    assert "epsilon up to about" in texts["consistent"]
+    assert "At least 9 runs a side" in texts["uninformative"]
+    assert "An audit under add-remove adjacency" in texts["not comparable"]
+    assert "OSError: no disk" in texts["failed"]
+    assert "It rests on this: the runs are independent." in texts["contradicted if"]
+    assert "if the trade-off curve is Gaussian" in texts["consistent"]
+
+
+def test_records_follow_the_schema_and_read_back(every_outcome, tmp_path):
+    jsonschema.Draft202012Validator.check_schema(schema())
+    for found in every_outcome.values():
+        jsonschema.validate(json.loads(found.to_json()), schema())
+        path = found.save(tmp_path / "record.json")
+        again = da.load_audit(path)
+        assert again == found
+        assert again.digest == found.digest
+        assert str(again) == str(found)
+        assert again.metrics() == found.metrics()
+
+
+def test_every_evidence_type_has_a_record(tmp_path, rng):
+    split = da.MemberScores(
+        scores=rng.normal(size=400), member=np.arange(400) < 200, relation="substitute", assignment="split"
+    )
+    for evidence in (
+        gaussian_runs(rng),
+        noisy_canaries(rng),
+        known.ShiftedMembers(1.5, 300).sample(rng),
+        known.GeneratedPairs().sample(rng),
+        known.NoisyVotes(trials=500).sample(rng),
+        split,
+    ):
+        found = da.audit(evidence)
+        assert found.outcome is Outcome.NO_CLAIM
+        assert found.evidence["digest"] == evidence.digest
+        assert da.load_audit(found.save(tmp_path / "r.json")) == found
+        assert found.budget
+
+
+def test_generated_records_have_no_verdict(rng):
+    claim = da.UpperBound(epsilon=1.0, delta=0.0, relation="substitute")
+    found = da.audit(known.GeneratedPairs().sample(rng), claim=claim)
+    assert found.outcome is Outcome.UNINFORMATIVE
+
+
+def test_the_budget_lists_every_statement(every_outcome):
+    found = every_outcome["consistent"]
+    assert [share["statement"] for share in found.budget] == [
+        "verdict on the claim",
+        "lower bound on epsilon",
+        "lower bound on mu",
+    ]
+    assert all(share["error"] == pytest.approx(0.05) for share in found.budget)
+    assert "null ranks, Bonferroni" in found.budget[0]["spent"]
+    assert found.together == pytest.approx(0.85)
+
+
+def test_the_plan_says_what_was_fixed(every_outcome):
+    plan = every_outcome["contradicted"].plan
+    assert plan["game"] == "MultiRun"
+    assert plan["score"] == "half_noise"
+    assert plan["runs"] == da.plan_runs(claim=CLAIM)
+    assert plan["headline"] == "verdict on the claim"
+    assert every_outcome["contradicted"].seeds["commitment"].startswith("sha256:")
+    assert every_outcome["contradicted"].versions["dpaudit"] == da.__version__
+
+
+def test_metrics_are_flat_floats(every_outcome):
+    for found in every_outcome.values():
+        assert all(type(value) is float for value in found.metrics().values()), found.metrics()
+    assert every_outcome["contradicted"].metrics()["mu_claimed"] == 1.0
+
+
+def test_one_run_and_commitment():
+    def scores(included, seed):
+        return 3.0 * included + np.random.default_rng(seed).normal(size=included.size)
+
+    game = games.OneRun(scores=scores, canaries=1500, relation="add-remove")
+    published = game.commitment(2**90)
+    found = da.audit(game, claim=CLAIM, seed=2**90, commitment=published, execution=SERIAL)
+    assert found.contradicted
+    assert found.seeds["committed_before"] is True
+    assert found.seeds["commitment_hides"] is True
+    assert "guesses" in found.figures
+    with pytest.raises(InputError, match="committed to"):
+        da.audit(game, claim=CLAIM, seed=5, commitment=published, execution=SERIAL)
+
+
+def test_accept_turns_an_assumption_into_a_verdict():
+    evidence = gaussian_runs(np.random.default_rng(0), 3.0, 200, assumptions=("the runs are independent",))
+    assert da.audit(evidence, claim=CLAIM, accept="The runs are independent.").contradicted
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [("epsilon > 0.5", True), ("epsilon > 3", False), ("mu >= 1", True), ("mu > 9", False), ("epsilon>=5e-1", True)],
+)
+def test_fail_if(condition, holds):
+    """It looks at the number that a test bounds; the conversion of mu to epsilon needs an accepted assumption."""
+    assert audit(fail_if=condition).failed_if is holds
+
+
+def test_fail_if_takes_a_conversion_only_when_it_is_accepted():
+    assert audit(fail_if="epsilon > 4").failed_if is False
+    assert audit(fail_if="epsilon > 4", accept="the trade-off curve is Gaussian").failed_if is True
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"confidence": 95}, "write 0.95 for 95%"),
+        ({"seed": -1}, "`seed` must be at least 0"),
+        ({"fail_if": "delta > 1"}, "`fail_if` must read like"),
+        ({"fail_if": "epsilon > ."}, "`fail_if` must read like"),
+        ({"detects": 1.5}, "`detects` must be in"),
+        ({"name": 3}, "`name` must be a text"),
+        ({"accept": [1]}, "`accept` must be a list of sentences"),
+        ({"claim": 1.0}, "`claim` must be an UpperBound"),
+        ({"claim": None}, "`relation` is needed"),
+        ({"claim": None, "relation": "label"}, "`runs` is needed without a claim"),
+        ({"runs": 0}, "`runs` must be at least 1"),
+    ],
+)
+def test_refusals(settings, sentence):
+    with pytest.raises(InputError, match=sentence):
+        audit(**settings)
+
+
+def test_settings_that_do_not_fit_the_source(rng):
+    evidence = gaussian_runs(rng)
+    with pytest.raises(InputError, match="carries its own"):
+        da.audit(evidence, runs=3)
+    with pytest.raises(InputError, match="`detects` chooses"):
+        da.audit(evidence, detects=0.5)
+    with pytest.raises(InputError, match="`commitment` belongs to a game"):
+        da.audit(evidence, commitment="sha256:0")
+
+
+CALLS = []
+
+
+def flaky(world, seed):
+    CALLS.append(seed)
+    if len(CALLS) == 7:
+        raise RuntimeError("once")
+    return full_noise(world, seed)
+
+
+def test_a_store_goes_on_after_a_failure(tmp_path):
+    CALLS.clear()
+    settings = {"runs": 10, "store": tmp_path / "runs"}
+    assert audit(flaky, **settings).outcome is Outcome.FAILED
+    second = audit(flaky, **settings)
+    assert len(CALLS) == 21, "finished runs are not run again"
+    assert second.digest == audit(flaky, runs=10).digest
+
+
+# --------------------------------------------------------------------------------------------------- several, and files
+
+
+def test_simultaneous_confidence_and_exit_codes(every_outcome):
+    def code(*words):
+        return Audits(tuple(every_outcome[word] for word in words)).exit_code()
+
+    assert code("consistent") == code("no claim") == code("contradicted if") == 0
+    assert code("contradicted") == code("consistent", "contradicted", "failed") == 1
+    assert code("failed") == code("failed", "consistent") == 3
+    assert code("uninformative") == code("not comparable", "uninformative") == 4
+    assert code("uninformative", "consistent") == 0
+    three = Audits((every_outcome["consistent"], every_outcome["contradicted"], every_outcome["failed"]))
+    assert three.together == pytest.approx(0.9)
+    assert Audits((every_outcome["no claim"],)).together is None
+    with pytest.raises(InputError, match="at least one audit"):
+        Audits(())
+
+
+def test_fail_if_fails_without_a_claim():
+    found = audit(claim=None, relation="add-remove", runs=100, fail_if="epsilon > 0.5")
+    assert Audits((found,)).exit_code() == 1
+
+
+def test_several_records_in_one_file(every_outcome, tmp_path):
+    whole = Audits(tuple(every_outcome.values()))
+    again = da.load_audits(whole.save(tmp_path / "all.json"))
+    assert again == whole
+    with pytest.raises(InputError, match="holds 7 audits"):
+        da.load_audit(tmp_path / "all.json")
+
+
+def test_infinite_claims_survive(tmp_path):
+    found = audit(full_noise, claim=accounting.gaussian(mu=1.0, delta=0.0, relation="add-remove"), runs=20)
+    again = da.load_audit(found.save(tmp_path / "r.json"))
+    assert again.claim["epsilon"] == math.inf
+    assert again == found
+
+
+def hostile(record):
+    """Records that somebody tampered with, each with the sentence it must get."""
+
+    def changed(*path, to):
+        values = copy.deepcopy(record)
+        here = values
+        for step in path[:-1]:
+            here = here[step]
+        here[path[-1]] = to
+        return values
+
+    yield changed("format", to=99), "format 99 is not known"
+    yield changed("format", to=None), "format None is not known"
+    yield changed("verdict", "outcome", to="perfect"), "verdict/outcome"
+    yield changed("verdict", "p_value", to=7), "verdict/p_value"
+    yield changed("bounds", 0, "confidence", to=2.0), "bounds/0/confidence"
+    yield changed("bounds", 0, "type", to="os.system"), "bounds/0/type"
+    yield changed("bounds", 0, "surprise", to=1), "unknown field 'surprise'"
+    yield changed("name", to=["x"]), "name"
+    yield changed("figures", "histogram", "edges", to="x"), "figures/histogram/edges"
+    yield changed("surprise", to=1), "surprise"
+    yield changed("evidence", "digest", to="zz"), "evidence/digest"
+    yield {name: value for name, value in record.items() if name != "verdict"}, "verdict"
+    yield [record], "format None"
+    yield "text", "format None"
+    yield {"audits": "x"}, "one audit or a list"
+    yield {"audits": []}, "at least one audit"
+
+
+def test_hostile_records_are_refused(every_outcome, tmp_path):
+    record = json.loads(every_outcome["contradicted"].to_json())
+    for values, sentence in hostile(record):
+        (tmp_path / "r.json").write_text(json.dumps(values))
+        with pytest.raises(InputError, match=sentence):
+            da.load_audits(tmp_path / "r.json")
+    for text in ("", "{", "[" * 100_000, '{"a": NaN'):
+        (tmp_path / "r.json").write_text(text)
+        with pytest.raises(InputError):
+            da.load_audits(tmp_path / "r.json")
+    with pytest.raises(InputError, match="no file"):
+        da.load_audit(tmp_path / "none.json")
+
+
+def test_first_records_and_evidence_still_load():
+    """Written by format 1 and never written again: what was published must stay readable."""
+    audits = da.load_audits(FIXTURES / "audits-1.json")
+    assert [str(found.outcome) for found in audits] == [
+        "contradicted",
+        "consistent",
+        "uninformative",
+        "not comparable",
+        "no claim",
+        "failed",
+        "contradicted if",
+    ]
+    assert audits[0].bounds[1].mu == pytest.approx(1.2230205535888672)
+    digests = json.loads((FIXTURES / "evidence-1.json").read_text())
+    for name, digest in digests.items():
+        evidence = da.load_evidence(FIXTURES / f"{name}-1.parquet")
+        assert type(evidence).__name__ == name
+        assert evidence.digest == digest
+    again = da.audit(da.load_evidence(FIXTURES / "RunScores-1.parquet"), claim=CLAIM)
+    assert again.evidence["digest"] == digests["RunScores"]
+
+
+def test_notebooks_get_escaped_html():
+    found = replace(audit(), name="<script>alert(1)</script>")
+    assert "<script>" not in found._repr_html_()
+    assert "&lt;script&gt;" in found._repr_html_()

@@ -1,0 +1,165 @@
+"""Games: coins before runs, commitments, the same evidence however it is run, refusals."""
+
+import numpy as np
+import pytest
+
+from dpaudit import CanaryScores, InputError, RunScores, judge
+from dpaudit.execution import Execution, RunFailed
+from dpaudit.games import Distinguisher, MultiRun, OneRun, verify
+from dpaudit.mechanisms import noise, zoo
+
+SERIAL = Execution(workers=1)
+SECRET = 2**100 + 12345
+
+
+def score(world, seed):
+    return float(world) + np.random.default_rng(seed).normal()
+
+
+def scores(included, seed):
+    return included + np.random.default_rng(seed).normal(size=included.size)
+
+
+def test_multi_run_gives_runs_of_both_worlds():
+    found = MultiRun(score=score, relation="add-remove", runs=200).play(seed=1, execution=SERIAL)
+    assert isinstance(found, RunScores)
+    assert found.present.size == found.absent.size == 200
+    assert found.relation == "add-remove"
+    assert 0.6 < found.present.mean() - found.absent.mean() < 1.4
+
+
+def test_every_run_has_a_seed_of_its_own_and_the_worlds_share_none():
+    seen = []
+    MultiRun(score=lambda w, s: seen.append((w, s)) or 0.0, relation="label", runs=500).play(seed=3, execution=SERIAL)
+    assert len({seed for _, seed in seen}) == 1000
+    worlds = np.array([world for world, _ in seen]).reshape(-1, 2)
+    assert np.all(worlds.sum(axis=1) == 1), "of every two runs one is with the record"
+    assert 200 < worlds[:, 0].sum() < 300, "in an order that coins decide"
+    assert worlds.ravel().tolist() == MultiRun(score=score, relation="label", runs=500).coins(3).tolist()
+
+
+@pytest.mark.parametrize("block", [1, 7, 64])
+def test_blocks_do_not_change_the_evidence(block):
+    bug = zoo.specimens()["7"]
+    many = Distinguisher(mechanism=bug.broken, **bug.attack)
+    one_by_one = MultiRun(score=lambda w, s: many(w, s), relation="add-remove", runs=30)
+    expected = one_by_one.play(seed=5, execution=SERIAL)
+    blocks = MultiRun(score=many, relation="add-remove", runs=30, block=block)
+    assert blocks.play(seed=5, execution=SERIAL).digest == expected.digest
+
+
+def test_one_run_includes_exactly_what_the_coins_say():
+    seen = {}
+
+    def watched(included, seed):
+        seen.update(included=included, seed=seed)
+        return scores(included, seed)
+
+    game = OneRun(scores=watched, canaries=2000, relation="substitute", sides="included")
+    found = game.play(seed=SECRET, execution=SERIAL)
+    assert isinstance(found, CanaryScores)
+    assert found.included.tolist() == seen["included"].tolist() == game.coins(SECRET).tolist()
+    assert (found.relation, found.sides, found.assignment) == ("substitute", "included", "coins")
+    assert 900 < found.included.sum() < 1100
+
+
+def test_the_trainer_cannot_change_the_coins():
+    def meddling(included, seed):
+        included[:] = True
+        return np.arange(included.size, dtype=float)
+
+    found = OneRun(scores=meddling, canaries=100, relation="add-remove").play(seed=1, execution=SERIAL)
+    assert not found.included.all()
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        MultiRun(score=score, relation="add-remove", runs=50),
+        OneRun(scores=scores, canaries=50, relation="add-remove"),
+    ],
+)
+def test_commitments_bind(game):
+    published = game.commitment(SECRET)
+    assert published.startswith("sha256:")
+    verify(game, seed=SECRET, published=published)
+    for other in (SECRET + 1, 0):
+        with pytest.raises(InputError, match="not those that were committed to"):
+            verify(game, seed=other, published=published)
+
+
+def test_coins_are_fair_and_differ_between_seeds():
+    game = OneRun(scores=scores, canaries=64, relation="add-remove")
+    coins = np.array([game.coins(seed) for seed in range(400)])
+    assert abs(coins.mean() - 0.5) < 0.02
+    assert np.unique(coins, axis=0).shape[0] == 400
+    assert np.abs(np.corrcoef(coins.T) - np.eye(64)).max() < 0.25
+
+
+def test_a_score_by_name(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("def score(world, seed):\n    return world + seed % 7\n")
+    monkeypatch.chdir(tmp_path)
+    assert MultiRun(score="mine.py:score", relation="label", runs=3).play(seed=0, execution=SERIAL).present.size == 3
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: MultiRun(score=score, relation="neighbour", runs=3), "`relation` must be one of"),
+        (lambda: MultiRun(score=score, relation="label", runs=0), "`runs` must be at least 1"),
+        (lambda: MultiRun(score=score, relation="label", runs=3, block=0), "`block` must be at least 1"),
+        (lambda: MultiRun(score=3, relation="label", runs=3), "`score` must be a function of \\(world, seed\\)"),
+        (lambda: MultiRun(score=lambda x: x, relation="label", runs=3), "`score` must be a function of"),
+        (lambda: OneRun(scores=scores, canaries=0, relation="label"), "`canaries` must be at least 1"),
+        (lambda: OneRun(scores=lambda: 1, canaries=3, relation="label"), "`scores` must be a function of"),
+        (lambda: OneRun(scores=scores, canaries=3, relation="label", sides="left"), "`sides` must be one of"),
+    ],
+)
+def test_refusals(make, sentence):
+    with pytest.raises(InputError, match=sentence):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("bad", "sentence"),
+    [
+        (lambda w, s: float("nan"), r"run 0 \(world (True|False), seed \d+\) must return a finite score, got nan"),
+        (lambda w, s: "high", "must return a number, got 'high'"),
+        (lambda w, s: None, "must return a number, got None"),
+        (lambda w, s: 1 / 0, r"run 0 \(world .*\) failed with ZeroDivisionError"),
+    ],
+)
+def test_a_run_without_a_score_stops_the_game(bad, sentence):
+    with pytest.raises(RunFailed, match=sentence):
+        MultiRun(score=bad, relation="label", runs=3).play(seed=0, execution=SERIAL)
+
+
+class Careless:
+    def __call__(self, world, seed):
+        return 0.0
+
+    def many(self, world, seeds):
+        return np.zeros(len(seeds) + 1)
+
+
+def test_many_must_return_one_score_a_seed():
+    with pytest.raises(RunFailed, match="one score a seed"):
+        MultiRun(score=Careless(), relation="label", runs=3).play(seed=0, execution=SERIAL)
+
+
+@pytest.mark.parametrize("bad", [lambda i, s: [1.0], lambda i, s: np.full(i.size, np.nan), lambda i, s: "x"])
+def test_one_run_needs_a_score_for_every_canary(bad):
+    with pytest.raises(RunFailed):
+        OneRun(scores=bad, canaries=5, relation="label").play(seed=0, execution=SERIAL)
+
+
+def test_one_run_against_a_known_mechanism():
+    """Orthonormal canaries in a noisy sum: as leaky as promised is consistent, four times as much is not."""
+    claim = noise.VectorSum(noise_multiplier=1.0).claim(1e-5)
+    for spread, contradicted in ((1.0, False), (0.25, True)):
+
+        def released(included, seed, spread=spread):
+            return included + spread * np.random.default_rng(seed).normal(size=included.size)
+
+        found = OneRun(scores=released, canaries=2000, relation="add-remove").play(seed=2, execution=SERIAL)
+        assert judge(found, claim).contradicted is contradicted
