@@ -2,14 +2,20 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.installed
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo test lint benchmark calibration reference clean
+.PHONY: demo test browser lint benchmark calibration reference clean
 
 demo: $(STAMP)
-	$(BIN)/python examples/first_audit.py
+	$(BIN)/dpaudit demo --output demo
 
-test: $(STAMP) lint
+test: $(STAMP) browser lint
 	$(BIN)/python -m pytest -n 2
+
+# Chromium opens the report in the tests; it comes from Debian's packages.
+browser:
+	@command -v chromium > /dev/null || { $(SUDO) apt-get update -q && \
+	  $(SUDO) apt-get install -y -q --no-install-recommends chromium; }
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -18,6 +24,7 @@ lint: $(STAMP)
 
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/estimators.py
+	$(BIN)/python benchmarks/execution.py
 
 # The full calibration table: 2,000 games a cell, about 50 minutes on two cores.
 calibration: $(STAMP)
@@ -33,4 +40,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""A first audit, from two arrays of scores: what `make demo` prints.
+"""A first audit, from two arrays of scores: what the README shows.
 
 A release adds Gaussian noise to a count. It promises mu = 1; by mistake, the noise is only half of what that takes.
 Each run is scored by the released value itself, with one record present and without it.

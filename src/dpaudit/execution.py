@@ -346,7 +346,7 @@ class Execution:
             parent = os.getpid()
             results = parallel(joblib.delayed(_in_worker)(work, number, job, parent) for number, job in todo)
             try:
-                for result in results:  # not `yield from`, which would close joblib's generator with its warning
+                for result in results:  # noqa: UP028 - `yield from` would close joblib's generator, with its warning
                     yield result
             except TerminatedWorkerError:
                 raise RunFailed("a worker process died; it may have run out of memory: try fewer workers.") from None

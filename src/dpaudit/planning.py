@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, UpperBound
 from dpaudit.estimators.claims import judge
 from dpaudit.evidence import RunScores
-from dpaudit.tradeoff import TradeOff
+from dpaudit.tradeoff import PiecewiseLinear, TradeOff
 
 POWER = 0.9
 TRIALS = 60
@@ -33,35 +35,60 @@ def plan_runs(*, claim: UpperBound, detects: float = 0.5, confidence: float = 0.
     share = check.number("detects", detects, low=0.01, high=0.99)
     check.confidence(confidence)
     curve = claim.with_noise(share)
+    closed = not isinstance(curve, PiecewiseLinear) and not isinstance(claim.curve, PiecewiseLinear)
+    search = _remembered if closed else _search  # closed forms are known by their parameters
+    found = search(_Question(claim.curve, claim.epsilon, claim.delta, curve, confidence))
+    if found is None:
+        raise InputError(
+            f"a claim of epsilon {claim.epsilon:g} at delta {claim.delta:g} with {share:g} of its noise would not be "
+            f"caught by {MOST_RUNS:,} runs a side.",
+            "a claim with its curve (mu, dp_sgd) is far easier to test than a bare epsilon; or lower `detects`.",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What decides the size: the claimed curve (or bare pair), the one to be caught, the confidence."""
+
+    claimed: TradeOff | None
+    epsilon: float
+    delta: float
+    curve: TradeOff
+    confidence: float
+
+    @property
+    def claim(self) -> UpperBound:
+        return UpperBound(epsilon=self.epsilon, delta=self.delta, relation=Relation.SUBSTITUTE, curve=self.claimed)
+
+
+def _search(question: _Question) -> int | None:
     low, high = 4, 8
-    while not _caught(claim, curve, high, confidence):
+    while not _caught(question, high):
         low, high = high, 2 * high
         if high > MOST_RUNS:
-            raise InputError(
-                f"a claim of epsilon {claim.epsilon:g} at delta {claim.delta:g} with {share:g} of its noise would not "
-                f"be caught by {MOST_RUNS:,} runs a side.",
-                "a claim with its curve (mu, dp_sgd) is far easier to test than a bare epsilon; or lower `detects`.",
-            )
+            return None
     while high > low * RESOLUTION + 1.0:
         middle = math.ceil(math.sqrt(low * high))
-        low, high = (low, middle) if _caught(claim, curve, middle, confidence) else (middle, high)
+        low, high = (low, middle) if _caught(question, middle) else (middle, high)
     return high
 
 
-def _caught(claim: UpperBound, curve: TradeOff, runs: int, confidence: float) -> bool:
+_remembered = lru_cache(maxsize=256)(_search)
+
+
+def _caught(question: _Question, runs: int) -> bool:
     """Whether audits of this size refute the claim at least nine times of ten."""
-    misses, allowed = 0, math.floor((1.0 - POWER) * TRIALS)
+    misses, allowed, claim = 0, math.floor((1.0 - POWER) * TRIALS), question.claim
     for trial in range(TRIALS):
-        evidence = _simulated(curve, runs, claim, trial)
-        misses += not judge(evidence, claim, confidence).contradicted
+        evidence = _simulated(question.curve, runs, trial)
+        misses += not judge(evidence, claim, question.confidence).contradicted
         if misses > allowed:
             return False
     return True
 
 
-def _simulated(curve: TradeOff, runs: int, claim: UpperBound, trial: int) -> RunScores:
+def _simulated(curve: TradeOff, runs: int, trial: int) -> RunScores:
     """Scores whose false-negative rate at false-positive rate x is f(x): a uniform null, and g of a uniform."""
     uniform = np.random.default_rng([0x706C616E, trial]).random((2, runs))
-    return RunScores(
-        present=-np.asarray(curve.g(uniform[0])), absent=-uniform[1], relation=Relation(claim.relation), unit=claim.unit
-    )
+    return RunScores(present=-np.asarray(curve.g(uniform[0])), absent=-uniform[1], relation=Relation.SUBSTITUTE)

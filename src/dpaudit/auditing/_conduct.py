@@ -174,7 +174,10 @@ def as_game(
     if wanted is None:
         raise InputError("`relation` is needed for a score without a claim: what does `world` switch?")
     return MultiRun(
-        score=source, relation=Relation(wanted), runs=planned_runs(claim, settings) if runs is None else runs, unit=_unit(claim)
+        score=source,
+        relation=Relation(wanted),
+        runs=planned_runs(claim, settings) if runs is None else runs,
+        unit=_unit(claim),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit import accounting, tradeoff
-from dpaudit.bounds import LowerBound
+from dpaudit.bounds import LowerBound, Relation, UpperBound
 from dpaudit.calibration._table import Cell
 from dpaudit.estimators import canaries, plans, runs, streams, thresholds
 from dpaudit.evidence import CanaryScores, RunScores
@@ -54,6 +54,11 @@ def _shown(strategy: Any) -> str:
         f"{f.name}={getattr(strategy, f.name)!r}" for f in fields(strategy) if getattr(strategy, f.name) != f.default
     ]
     return f"{type(strategy).__name__}({', '.join(given)})"
+
+
+def _refuted_stream(runs: Any, *, claim: UpperBound, confidence: float) -> float:
+    """1 where a true claim is refuted: any such is an over-claim."""
+    return float(streams.judge_stream(runs, claim, relation=claim.relation, confidence=confidence).contradicted)
 
 
 def _run_cells(confidence: float) -> Iterable[Cell]:
@@ -100,6 +105,13 @@ def _run_cells(confidence: float) -> Iterable[Cell]:
         bound = partial(streams.epsilon_from_stream, delta=delta, relation="add-remove", confidence=confidence)
         value = stream.curve.epsilon(delta)
         yield Cell(f"epsilon_from_stream at delta {delta:g}", "every run, past only", stream, value, bound)
+    for mu in (1.0, 0.0):
+        stream = known.GaussianStream(mu, 600)
+        pair = UpperBound(epsilon=stream.curve.epsilon(0.05), delta=0.05, relation=Relation.ADD_REMOVE)
+        own = accounting.gaussian(mu=mu, delta=0.05, relation=Relation.ADD_REMOVE)
+        for words, claim in (("the claim's own curve", own), ("a bare pair at delta 0.05", pair)):
+            refuted = partial(_refuted_stream, claim=claim, confidence=confidence)
+            yield Cell("judge_stream (1: refuted)", words, stream, 0.0, refuted, quick=150)
 
 
 def _canary_cells(confidence: float) -> Iterable[Cell]:

@@ -1,0 +1,99 @@
+"""README and guide: their files load, their commands exist, their figures hold."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer.main
+
+import dpaudit as da
+from dpaudit import accounting
+from dpaudit.auditing.config import load_config
+from dpaudit.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = {page.name: page.read_text() for page in (ROOT / "README.md", ROOT / "docs" / "guide.md")}
+CODE = """
+def score(world, seed):
+    return float(world)
+
+def scores(included, seed):
+    return included
+"""
+
+
+def blocks(kind):
+    return [found for text in PAGES.values() for found in re.findall(rf"```{kind}\n(.*?)```", text, re.S)]
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_audit_files_load(text, tmp_path):
+    (tmp_path / "audit.py").write_text(CODE)
+    (tmp_path / "audit.toml").write_text(text)
+    assert load_config(tmp_path / "audit.toml").claim is not None
+
+
+def test_claims_of_the_guide_load(tmp_path):
+    (tmp_path / "audit.py").write_text(CODE)
+    claims = re.findall(r"^\| `(\{.*?\})` \|", PAGES["guide.md"], re.M)
+    assert len(claims) == 5
+    for claim in claims:
+        (tmp_path / "a.toml").write_text(f"claim = {claim}\ngame.multi_run = {{ score = 'audit.py:score', runs = 9 }}")
+        assert load_config(tmp_path / "a.toml").claim.epsilon > 0.0
+
+
+def commands():
+    lines = [
+        line
+        for text in PAGES.values()
+        for block in re.findall(r"```\n(.*?)```", text, re.S)
+        for line in block.splitlines()
+    ]
+    inline = [found for text in PAGES.values() for found in re.findall(r"`(dpaudit [^`]+)`", text)]
+    stripped = [line.strip().removeprefix(".venv/bin/").removeprefix("re-estimate: ") for line in [*lines, *inline]]
+    return sorted({line.split("   ")[0] for line in stripped if line.startswith("dpaudit ")})
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_exist_with_their_options(line):
+    command = typer.main.get_command(app)
+    words = shlex.split(line)[1:]
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    known = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)} | {"--help"}
+    used = [word.split("=")[0] for word in words if word.startswith("--")]
+    assert set(used) <= known, (line, set(used) - known)
+    assert not getattr(command, "commands", None) or used, f"{line}: no such command"
+
+
+def test_every_command_has_an_example_to_paste():
+    def visit(command, path):
+        for name, child in getattr(command, "commands", {}).items():
+            yield from visit(child, f"{path} {name}")
+        if not getattr(command, "commands", None):
+            yield path, command.help or ""
+
+    for path, text in visit(typer.main.get_command(app), "dpaudit"):
+        assert f"Example: {path} " in " ".join(text.split()), path
+
+
+def test_half_the_noise_is_caught_against_the_curve_and_not_against_the_pair():
+    """The guide's figures: 43 runs a side against 2,000 that do not suffice."""
+    curve = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+    assert da.plan_runs(claim=curve) == 43
+    pair = da.UpperBound(epsilon=curve.epsilon, delta=1e-5, relation="add-remove")
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        runs = da.RunScores(present=rng.normal(2, 1, 2000), absent=rng.normal(0, 1, 2000), relation="add-remove")
+        assert not da.judge(runs, pair).contradicted
+
+
+def test_guide_links_and_names():
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGES["guide.md"]):
+        assert (ROOT / "docs" / target).exists(), target
+    for name in re.findall(r"`da\.([a-z_]+)", PAGES["guide.md"]):
+        assert hasattr(da, name), name
+    for path in re.findall(r"`(src/[^`]+|examples/[^`]+|tests/[^`]+)`", " ".join(PAGES.values())):
+        assert (ROOT / path).exists(), path
