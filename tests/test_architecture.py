@@ -20,6 +20,7 @@ LEVELS = {
     "divergences": 0,
     "_files": 0,
     "_poisson_binomial": 0,
+    "_sources": 0,
     "bounds": 1,
     "evidence": 1,
     "execution": 1,
@@ -41,11 +42,13 @@ ALLOWED_SIDEWAYS = {
     ("tradeoff", "_validate"),
     ("divergences", "_validate"),
     ("_files", "_validate"),
+    ("_sources", "_validate"),
     ("_poisson_binomial", "_binomial"),
     ("evidence", "bounds"),
     ("mechanisms", "accounting"),
     ("auditing", "planning"),
     ("testing", "planning"),
+    ("testing", "auditing"),
     ("cli", "demo"),
 }
 NEVER = {"games": {"estimators"}, "estimators": {"games", "mechanisms", "attacks"}}

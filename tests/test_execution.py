@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -126,8 +127,10 @@ def test_a_torn_last_line_is_dropped(tmp_path, kept):
     assert path.read_bytes() == whole + line
 
 
-def test_a_header_torn_at_birth(tmp_path):
-    (tmp_path / "runs").write_bytes(b"12ab")
+@pytest.mark.parametrize("kept", [0, 4, 30])
+def test_a_header_torn_at_birth(tmp_path, kept):
+    RunStore(tmp_path / "runs", plan="p").close()
+    (tmp_path / "runs").write_bytes((tmp_path / "runs").read_bytes()[:kept])
     with RunStore(tmp_path / "runs", plan="p") as store:
         assert store.done == {}
         store.append(0, [1.0])
@@ -143,6 +146,14 @@ def test_a_changed_store_is_refused(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"[1.0]", b"[9.0]", 1))
     with pytest.raises(InputError, match="changed after it was written, at line 2"):
         RunStore(path, plan="p")
+
+
+@pytest.mark.parametrize("content", ["12ab", '{"precious": 1}', "a,b\n1,2\n3,4"])
+def test_other_peoples_files_are_left_alone(tmp_path, content):
+    (tmp_path / "precious").write_text(content)
+    with pytest.raises(InputError, match="is not a store of runs"):
+        RunStore(tmp_path / "precious", plan="p")
+    assert (tmp_path / "precious").read_text() == content
 
 
 def test_a_store_of_another_plan_is_refused(tmp_path):
@@ -269,6 +280,7 @@ def test_interruption_says_how_to_go_on(tmp_path):
 
 SCORE = """
 import time
+from functools import partial
 import numpy as np
 
 def score(world, seed):
@@ -388,3 +400,88 @@ def test_ctrl_c_on_a_terminal(project):
     subprocess.run(command(project, "t", "--workers", "2"), check=True, capture_output=True)
     subprocess.run(command(project, "whole", "--workers", "1"), check=True, capture_output=True)
     assert record_of(project, "t") == record_of(project, "whole")
+
+
+def test_a_local_dask_cluster_too(project):
+    """Without an address a cluster is started here; a worker that dies is a failed run."""
+    serial = Execution(workers=1).map(double, range(12))
+    assert Execution(workers=2, backend="dask").map(double, range(12)) == serial
+
+
+def matrix(job):
+    rng = np.random.default_rng(job)
+    a, b = rng.normal(size=(2, 400, 400))
+    return [float((a @ b).sum()), float(np.linalg.norm(a @ b @ a))]
+
+
+def test_linear_algebra_is_the_same_from_any_number_of_workers():
+    """Threads would sum in another order: every worker has one, and so has this process."""
+    found = [Execution(workers=workers).map(matrix, range(4)) for workers in (1, 2, 4)]
+    assert found[0] == found[1] == found[2]
+
+
+def leaves(job):
+    sys.exit(job)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_score_that_calls_exit_is_a_failed_run_not_a_verdict(workers):
+    with pytest.raises(RunFailed, match="job 0 failed with SystemExit: 0"):
+        Execution(workers=workers).map(leaves, range(2))
+
+
+def test_files_that_exit_change_or_clash(tmp_path):
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(1)\n")
+    with pytest.raises(InputError, match="could not be loaded \\(SystemExit"):
+        load_function("leaves.py:f", folder=tmp_path)
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder, value in zip(folders, (1.0, 2.0), strict=True):
+        folder.mkdir()
+        (folder / "helper_that_clashes.py").write_text(f"VALUE = {value}\n")
+        (folder / "score.py").write_text(
+            "def score(world, seed):\n    import helper_that_clashes\n    return helper_that_clashes.VALUE\n"
+        )
+    first = load_function("score.py:score", folder=folders[0])
+    assert first(True, 0) == 1.0
+    with pytest.raises(InputError, match="run the two audits by separate commands"):
+        load_function("score.py:score", folder=folders[1])
+    (folders[0] / "helper_that_clashes.py").write_text("VALUE = 3.0  # edited\n")
+    changed = load_function("score.py:score", folder=folders[0])
+    assert changed.digest != first.digest, "what the file imports is part of the plan"
+    assert changed(True, 0) == 3.0, "and it is imported anew"
+    with pytest.raises(RunFailed, match="was changed while its runs were going on"):
+        FileFunction(first.path, "score", "0" * 64)(True, 0)
+
+
+SIGMA = 1.0
+
+
+def reads_a_constant(world, seed):
+    return SIGMA * world
+
+
+class Plain:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def __call__(self, world, seed):
+        return self.scale * world
+
+    def method(self, world, seed):
+        return self.scale
+
+
+def test_fingerprints_of_callables_in_memory(monkeypatch):
+    before = fingerprint(reads_a_constant)
+    monkeypatch.setitem(globals(), "SIGMA", 0.5)
+    assert fingerprint(reads_a_constant) != before
+    assert fingerprint(Plain(1.0)) == fingerprint(Plain(1.0)) != fingerprint(Plain(2.0))
+    assert fingerprint(Plain(1.0).method) == fingerprint(Plain(1.0).method) != fingerprint(Plain(2.0).method)
+    assert fingerprint(partial(max, 1)) == fingerprint(partial(max, 1)) != fingerprint(partial(max, 2))
+    made = [lambda w, s, *, k=k: k for k in (1, 2)]
+    assert fingerprint(made[0]) != fingerprint(made[1])
+
+    def again(world, seed):
+        return again
+
+    assert fingerprint(again) == fingerprint(again)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from dpaudit._validate import InputError
 def write(path: str | os.PathLike[str], fill: Callable[[str], object]) -> Path:
     """Let `fill` write a temporary file beside `path`, then move it there: a reader sees the whole file or none."""
     target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{str(target)!r} is a folder, and a file is to be written.")
     if not target.parent.is_dir():
         raise InputError(f"no folder {str(target.parent)!r} to write {target.name!r} into.")
     handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -30,3 +33,18 @@ def write(path: str | os.PathLike[str], fill: Callable[[str], object]) -> Path:
 def write_text(path: str | os.PathLike[str], text: str) -> Path:
     """The same for a text."""
     return write(path, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
+
+
+def folder(path: str | os.PathLike[str]) -> Path:
+    """A folder that is there, or is made now."""
+    target = Path(path)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"{str(target)!r} cannot be a folder ({problem.strerror}).") from None
+    return target
+
+
+def file_name(text: str) -> str:
+    """Any text as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80] or "audit"

@@ -61,13 +61,16 @@ def gaussian(*, mu: float, delta: float, relation: Relation | str, unit: str = "
         method="Gaussian mechanism",
         mu=float(mu),
         unit=unit,
+        terms={"mu": float(mu)},
         weaker=partial(_with_noise, curve),
     )
 
 
 def laplace(*, epsilon: float, relation: Relation | str, delta: float = 0.0, unit: str = "record") -> UpperBound:
     """Laplace noise of scale sensitivity / epsilon, the sensitivity being that of `relation`."""
-    return _closed_form(Laplace(check.number("epsilon", epsilon, low=0.0)), "Laplace mechanism", relation, delta, unit)
+    curve = Laplace(check.number("epsilon", epsilon, low=0.0))
+    terms = {"laplace": {"epsilon": epsilon}}
+    return _closed_form(curve, "Laplace mechanism", relation, delta, unit, terms)
 
 
 def randomized_response(
@@ -81,10 +84,13 @@ def randomized_response(
             "it answers for every record, so adding one always shows.",
         )
     curve = RandomizedResponse(check.number("epsilon", epsilon, low=0.0), check.count("classes", classes, low=2))
-    return _closed_form(curve, f"{classes}-ary randomised response", asked, delta, unit)
+    terms = {"randomized_response": {"epsilon": epsilon, "classes": classes}}
+    return _closed_form(curve, f"{classes}-ary randomised response", asked, delta, unit, terms)
 
 
-def _closed_form(curve: TradeOff, method: str, relation: Relation | str, delta: float, unit: str) -> UpperBound:
+def _closed_form(
+    curve: TradeOff, method: str, relation: Relation | str, delta: float, unit: str, terms: dict[str, Any]
+) -> UpperBound:
     epsilon = curve.epsilon(check.delta(delta))
     exact = delta == 0.0  # the parameter itself
     return UpperBound(
@@ -94,6 +100,7 @@ def _closed_form(curve: TradeOff, method: str, relation: Relation | str, delta: 
         curve=curve,
         method=method,
         unit=unit,
+        terms=terms,
         weaker=partial(_with_noise, curve),
     )
 
@@ -128,9 +135,11 @@ def dp_sgd(
     """
     sigma, rate, count = _dp_sgd_arguments(noise_multiplier, sampling_rate, steps)
     asked, delta = as_relation(relation), check.delta(delta)
+    terms = {"dp_sgd": {"noise_multiplier": sigma, "sampling_rate": rate, "steps": count}}
     if rate == 1.0:
-        mu = _sensitivity(asked) * math.sqrt(count) / sigma
-        return replace(gaussian(mu=mu, delta=delta, relation=asked, unit=unit), method="DP-SGD, full batch, exact")
+        mu = sensitivity(asked) * math.sqrt(count) / sigma
+        exact = gaussian(mu=mu, delta=delta, relation=asked, unit=unit)
+        return replace(exact, method="DP-SGD, full batch, exact", terms=terms)
     losses = _losses(sigma, rate, count, _replaces(asked), pessimistic=True)
     method = "DP-SGD, PLD accountant" + (", accounted as substitution" if asked is Relation.LABEL else "")
     return UpperBound(
@@ -141,6 +150,7 @@ def dp_sgd(
         method=method,
         unit=unit,
         references=("dp-accounting", "Koskela, Jalko and Honkela 2020"),
+        terms=terms,
         weaker=partial(_dp_sgd_with_noise, sigma, rate, count, _replaces(asked)),
     )
 
@@ -156,7 +166,7 @@ def dp_sgd_family(*, sampling_rate: float, steps: int, relation: Relation | str)
     name = f"that of DP-SGD with sampling rate {rate:g} and {count} steps"
     parameter = "1 / noise multiplier"
     if rate == 1.0:
-        scale = _sensitivity(asked) * math.sqrt(count)
+        scale = sensitivity(asked) * math.sqrt(count)
         convert = _gaussian_conversion(scale)
         return Family(name, parameter, lambda theta: Gaussian(scale * theta), convert, cap=20.0, relation=asked)
 
@@ -195,7 +205,8 @@ def _replaces(relation: Relation) -> bool:
     return relation in (Relation.SUBSTITUTE, Relation.LABEL)
 
 
-def _sensitivity(relation: Relation) -> float:
+def sensitivity(relation: Relation) -> float:
+    """How far one change moves a sum of entries of size at most 1: replacing one takes it away and adds another."""
     return 2.0 if _replaces(relation) else 1.0
 
 

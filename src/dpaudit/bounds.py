@@ -7,10 +7,11 @@ implications between relations are explicit functions (`on_substitute`, `on_add_
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from enum import StrEnum
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ class Relation(StrEnum):
 
 
 GUARANTEES = ("certified", "conditional", "estimate")
+GAUSSIAN_ASSUMPTION = "the trade-off curve is Gaussian"
 
 
 def relation(value: Relation | str) -> Relation:
@@ -53,7 +55,8 @@ def round_up(value: float, digits: int = 2) -> str:
 def _rounded(value: float, digits: int, mode: str) -> str:
     if not math.isfinite(value):
         return "infinity" if value > 0 else "-infinity"
-    return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=mode))
+    with localcontext(prec=400):  # any float fits
+        return f"{Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-digits), rounding=mode):f}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +109,8 @@ class LowerBound:
         object.__setattr__(self, "relation", relation(self.relation))
         for name in ("assumptions", "notes", "references"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.epsilon is not None and self.delta is None:
+            raise InputError("`delta` is needed where epsilon is bounded.")
         if self.guarantee == "certified" and self.assumptions:
             raise InputError("a certified bound has no assumptions beyond the game's design.")
 
@@ -146,9 +151,7 @@ class LowerBound:
             parts.append(f"{self.parameter} {sign} {round_down(self.theta)} in its family")
         if self.epsilon is not None:
             parts.append(f"epsilon {sign} {round_down(self.epsilon)} at delta {self.delta:g}")
-        level = (
-            "an estimate, not a bound" if self.guarantee == "estimate" else f"{_percent(self.confidence)} confidence"
-        )
+        level = "an estimate, not a bound" if self.guarantee == "estimate" else f"{percent(self.confidence)} confidence"
         return f"{', '.join(parts)}   {level}, {self.relation} of one {self.unit}"
 
     def _remarks(self) -> list[str]:
@@ -165,7 +168,7 @@ class LowerBound:
         return remarks
 
     def _repr_html_(self) -> str:
-        return f"<pre>{_escape(str(self))}</pre>"
+        return f"<pre>{html.escape(str(self), quote=False)}</pre>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +177,8 @@ class UpperBound:
 
     `curve` is pessimistic (never more private than the mechanism that is promised). A bare pair has none and is
     tested as the curve of all (epsilon, delta) mechanisms, which is weak: a curve says far more. `weaker(share)` is
-    the curve of the same mechanism with that share of its noise, where the accountant knows it.
+    the curve of the same mechanism with that share of its noise, where the accountant knows it; `terms` restate the
+    promise as an audit file does, such as {"mu": 1.0}, so that somebody else can account for it again.
     """
 
     epsilon: float
@@ -185,6 +189,7 @@ class UpperBound:
     mu: float | None = None
     unit: str = "record"
     references: tuple[str, ...] = ()
+    terms: dict[str, Any] | None = field(default=None, compare=False)
     weaker: Callable[[float], TradeOff] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -223,7 +228,7 @@ class UpperBound:
         )
 
     def _repr_html_(self) -> str:
-        return f"<pre>{_escape(str(self))}</pre>"
+        return f"<pre>{html.escape(str(self), quote=False)}</pre>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,9 +268,7 @@ class RenyiBound:
     def __str__(self) -> str:
         sign = "about" if self.guarantee == "estimate" else ">="
         rows = [f"D_{o:g} {sign} {round_down(d, 6)}" for o, d in zip(self.orders, self.divergences, strict=True)]
-        level = (
-            "an estimate, not a bound" if self.guarantee == "estimate" else f"{_percent(self.confidence)} confidence"
-        )
+        level = "an estimate, not a bound" if self.guarantee == "estimate" else f"{percent(self.confidence)} confidence"
         lines = [f"{', '.join(rows)}   {level}, {self.relation} of one {self.unit}"]
         lines.append(f"  {self.method}" + (f"; {self.selection}" if self.selection else ""))
         return "\n".join([*lines, *(f"  if {text}" for text in self.assumptions)])
@@ -330,7 +333,7 @@ class ClosenessRegion:
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"difference_estimate": self.difference}
 
     def __str__(self) -> str:
-        level = f"{_percent(self.confidence)} confidence, {self.relation} of one {self.unit}, delta {self.delta:g}"
+        level = f"{percent(self.confidence)} confidence, {self.relation} of one {self.unit}, delta {self.delta:g}"
         total = f"c + epsilon >= {round_down(self.total)}"
         alone = self.asserted is not None  # then the whole error probability was spent on c + epsilon
         half = "; half under add-remove" if self.delta == 0.0 and self.closeness_slack == 0.0 else ""
@@ -363,7 +366,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the evidence says about a claim, as a word and as a sentence."""
+    """What the evidence says about a claim, as a word and as a sentence.
+
+    `assumptions` are those that it still rests on, `accepted` those that the user took on.
+    """
 
     outcome: Outcome
     sentence: str
@@ -371,6 +377,7 @@ class Verdict:
     relation: Relation
     p_value: float | None = None
     assumptions: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
     method: str | None = None
 
     @property
@@ -385,7 +392,7 @@ class Verdict:
         return self.sentence
 
     def _repr_html_(self) -> str:
-        return f"<p>{_escape(str(self))}</p>"
+        return f"<p>{html.escape(str(self), quote=False)}</p>"
 
 
 class NotComparable(InputError):
@@ -431,7 +438,7 @@ def compare(lower: LowerBound, upper: UpperBound, accept: Iterable[str] = ()) ->
     found, promised, name = (lower.mu, upper.mu, "mu") if by_mu else (lower.epsilon, upper.epsilon, "epsilon")
     assert found is not None
     assert promised is not None
-    assumptions = tuple(a for a in lower.assumptions if not (by_mu and a == _gaussian_assumption()))
+    assumptions = tuple(a for a in lower.assumptions if not (by_mu and a == GAUSSIAN_ASSUMPTION))
     return decide(
         refuted=found > promised,
         decisive=lower.guarantee != "estimate",
@@ -443,10 +450,6 @@ def compare(lower: LowerBound, upper: UpperBound, accept: Iterable[str] = ()) ->
         relation=lower.relation,
         method=lower.method,
     )
-
-
-def _gaussian_assumption() -> str:
-    return "the trade-off curve is Gaussian"
 
 
 def decide(
@@ -463,16 +466,18 @@ def decide(
     p_value: float | None = None,
 ) -> Verdict:
     """The verdict that follows, in the order of `Outcome`."""
-    accepted = {_sentence(text) for text in ([accept] if isinstance(accept, str) else accept)}
-    left = tuple(text for text in assumptions if _sentence(text) not in accepted)
-    level = _percent(confidence)
+    wanted = {sentence_key(text) for text in ([accept] if isinstance(accept, str) else accept)}
+    left = tuple(text for text in assumptions if sentence_key(text) not in wanted)
+    accepted = tuple(text for text in assumptions if sentence_key(text) in wanted)
+    taken = f", accepting that {', and that '.join(accepted)}" if accepted else ""
+    level = percent(confidence)
     if not decisive:
         outcome, sentence = Outcome.UNINFORMATIVE, f"Uninformative: an estimate never decides ({detail})."
     elif refuted and not left:
-        outcome, sentence = Outcome.CONTRADICTED, f"Contradicted at {level} confidence: {detail}."
+        outcome, sentence = Outcome.CONTRADICTED, f"Contradicted at {level} confidence: {detail}{taken}."
     elif refuted:
         outcome = Outcome.CONTRADICTED_IF
-        sentence = f"Contradicted at {level} confidence ({detail}) if " + ", and if ".join(left) + "."
+        sentence = f"Contradicted at {level} confidence ({detail}{taken}) if " + ", and if ".join(left) + "."
     elif not reachable:
         outcome = Outcome.UNINFORMATIVE
         sentence = f"Uninformative: not even a perfect attack of this size could have refuted the claim ({detail})."
@@ -486,6 +491,7 @@ def decide(
         relation=relation,
         p_value=p_value,
         assumptions=left,
+        accepted=accepted,
         method=method,
     )
 
@@ -520,16 +526,19 @@ def on_add_remove(bound: LowerBound) -> LowerBound:
     return replace(bound, relation=Relation.ADD_REMOVE, notes=(*bound.notes, note), test=None, **half)
 
 
-def _sentence(text: str) -> str:
+def sentence_key(text: str) -> str:
+    """Sentences are the same whatever their case and full stop."""
     return text.strip().rstrip(".").casefold()
 
 
-def _percent(confidence: float) -> str:
-    return f"{100 * confidence:.6g}%"
+def percent(confidence: float) -> str:
+    """A confidence as text, never above the number.
 
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    >>> percent(0.95), percent(1 - 1e-9), percent(1.0 - 3 * 0.05)
+    ('95%', '99.9999%', '85%')
+    """
+    shown = round_down(100.0 * (confidence + 1e-12), 4) if confidence < 1.0 - 1e-6 else "99.9999"
+    return f"{shown.rstrip('0').rstrip('.')}%" if "." in shown else f"{shown}%"
 
 
 def _from_dict(cls: Any, values: dict[str, Any]) -> Any:

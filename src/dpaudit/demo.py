@@ -53,12 +53,13 @@ EXPECTED = {
 
 def demo_audits(*, seed: int = 1, execution: Execution | None = None) -> Audits:
     """All of them, in the order of `EXPECTED`."""
-    played = [_play(number, *case, seed, execution or Execution()) for number, case in enumerate(_cases())]
+    named = zip(EXPECTED, _cases(), strict=True)
+    played = [_play(number, *case, seed, execution or Execution()) for number, case in enumerate(named)]
     return Audits(tuple(played))
 
 
-def _play(number: int, game: Any, claim: UpperBound, note: str, seed: int, execution: Execution) -> Audit:
-    name = list(EXPECTED)[number]
+def _play(number: int, name: str, case: tuple[Any, UpperBound, str], seed: int, execution: Execution) -> Audit:
+    game, claim, note = case
     return audit(
         game,
         claim=claim,
@@ -72,7 +73,7 @@ def _play(number: int, game: Any, claim: UpperBound, note: str, seed: int, execu
 
 
 def _cases() -> Iterator[tuple[Any, UpperBound, str]]:
-    """Game, claim and note of each audit."""
+    """Game, claim and note of each audit, in the order of `EXPECTED`."""
     pixels, labels = data.digits()
     bugs = zoo.specimens(pixels / np.linalg.norm(pixels, axis=1, keepdims=True))
     honest = bugs["7"].honest

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
-import importlib.util
-import inspect
 import itertools
 import json
 import os
@@ -22,11 +19,10 @@ import sys
 import threading
 import time
 import traceback
-import types
 import warnings
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,21 +30,13 @@ from typing import Any
 import numpy as np
 
 from dpaudit import _validate as check
+from dpaudit._sources import FileFunction, RunFailed, call_name, fingerprint, load_function, takes
 from dpaudit._validate import InputError
 
 BACKENDS = ("joblib", "dask")
+WORKER_DIED = ("TerminatedWorkerError", "KilledWorker", "BrokenProcessPool")
+"""Errors of joblib and Dask that mean so; by name, because Dask may not be installed."""
 STORE_FORMAT = 1
-
-
-class RunFailed(RuntimeError):
-    """A run of the audited system failed. `detail` is its traceback; finished runs are kept in the store."""
-
-    def __init__(self, sentence: str, detail: str = ""):
-        self.sentence, self.detail = sentence, detail
-        super().__init__(sentence)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.sentence, self.detail)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -73,108 +61,6 @@ def distinct_seeds(seed: int, purpose: str, count: int) -> list[int]:
     while len(found) < count:
         found.update(dict.fromkeys(rng.integers(0, 2**32, size=4096).tolist()))
     return list(found)[:count]
-
-
-# ---------------------------------------------------------------------------------------------------- functions by name
-
-
-@dataclass(frozen=True)
-class FileFunction:
-    """A function of a Python file, by name: each process loads the file for itself, with its folder importable."""
-
-    path: str
-    name: str
-    digest: str
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self.__wrapped__(*arguments, **named)
-
-    @property
-    def __wrapped__(self) -> Callable[..., Any]:
-        return _loaded(self.path, self.name, self.digest)
-
-    @property
-    def __name__(self) -> str:
-        return self.name
-
-
-def load_function(reference: str, *, field: str = "score", folder: str | os.PathLike[str] = ".") -> FileFunction:
-    """The function of a "file.py:function" that the user asked to run; the file is relative to `folder`."""
-    path, _, name = reference.rpartition(":")
-    if not path or not name:
-        raise InputError(f"`{field}` must be 'file.py:function', got {reference!r}.")
-    file = Path(folder, path).resolve()
-    if not file.is_file() or file.suffix != ".py":
-        raise InputError(f"`{field}` must name a Python file, and there is no {path!r}.")
-    found = FileFunction(str(file), name, hashlib.sha256(file.read_bytes()).hexdigest())
-    _ = found.__wrapped__  # fail now, not in a worker
-    return found
-
-
-@lru_cache(maxsize=64)
-def _loaded(path: str, name: str, digest: str) -> Callable[..., Any]:
-    file = Path(path)
-    unique = f"_dpaudit_user_{file.stem}_{digest[:12]}"
-    module = sys.modules.get(unique)
-    if module is None:
-        spec = importlib.util.spec_from_file_location(unique, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        if str(file.parent) not in sys.path:
-            sys.path.insert(0, str(file.parent))
-        sys.modules[unique] = module
-        try:
-            spec.loader.exec_module(module)
-        except Exception as problem:
-            del sys.modules[unique]
-            raise InputError(f"{file.name!r} could not be loaded ({type(problem).__name__}: {problem}).") from None
-    found = getattr(module, name, None)
-    if not callable(found):
-        raise InputError(f"{file.name!r} has no function {name!r}.")
-    return found
-
-
-def fingerprint(value: Any) -> str:
-    """SHA-256 of a plan: dataclasses by their fields, arrays by content, functions by code. A changed plan is another.
-
-    What a function calls in other files is not seen: after changing those, start with a fresh store.
-    """
-    return hashlib.sha256(json.dumps(_described(value), sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _described(value: Any) -> Any:
-    if isinstance(value, FileFunction):
-        return ["file", Path(value.path).name, value.name, value.digest]
-    if is_dataclass(value) and not isinstance(value, type):
-        return [type(value).__qualname__, {f.name: _described(getattr(value, f.name)) for f in fields(value)}]
-    if isinstance(value, np.ndarray):
-        return [
-            "array",
-            value.shape,
-            str(value.dtype),
-            hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest(),
-        ]
-    if isinstance(value, types.MethodType):
-        return [_described(value.__self__), _described(value.__func__)]
-    if isinstance(value, types.FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return ["function", value.__qualname__, _code(value.__code__), _described([cells, value.__defaults__])]
-    if isinstance(value, dict):
-        return {str(name): _described(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_described(entry) for entry in value]
-    return value if isinstance(value, str | int | float | bool | None) else f"{type(value).__qualname__} {value!s}"
-
-
-def _code(code: types.CodeType) -> list[Any]:
-    constants = [_code(c) if isinstance(c, types.CodeType) else _constant(c) for c in code.co_consts]
-    return [code.co_code.hex(), constants, list(code.co_names)]
-
-
-def _constant(value: Any) -> str:
-    """A constant as text; the order of a set differs from process to process."""
-    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
 
 
 # --------------------------------------------------------------------------------------------------------------- store
@@ -220,37 +106,51 @@ class RunStore:
             raise InputError(f"another process is using the store {str(self.path)!r}.", "wait for it.") from None
 
     def _write(self, entry: dict[str, Any]) -> None:
-        text = json.dumps(entry)
-        line = f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
+        line = _line(entry)
         if os.write(self._file, line) != len(line):
             raise RunFailed(f"the store {str(self.path)!r} could not be written; is the disk full?")
 
     def _read(self) -> dict[int, list[float]]:
+        """Check everything before anything is changed: the file may be somebody else's."""
         raw = self.path.read_bytes()
         *lines, tail = raw.split(b"\n")
-        entries = [_parsed(line) for line in lines]
-        if tail:  # torn off by a kill
-            os.ftruncate(self._file, len(raw) - len(tail))
-        if not entries:
-            self._write({"dpaudit runs": STORE_FORMAT, "plan": self._plan})
+        birth = {"dpaudit runs": STORE_FORMAT, "plan": self._plan}
+        if not lines:
+            if not _line(birth).startswith(raw):
+                raise InputError(f"{str(self.path)!r} is there already, and is not a store of runs.")
+            os.ftruncate(self._file, 0)  # empty, or killed while its first line was written
+            self._write(birth)
             return {}
-        bad = next((number for number, entry in enumerate(entries, 1) if entry is None), None)
+        entries = [_parsed(line) for line in lines]
         header = entries[0] or {}
-        if bad is not None or "plan" not in header:
-            raise InputError(
-                f"the store {str(self.path)!r} was changed after it was written, at line {bad or 1}.", "start afresh."
-            )
-        if header["plan"] != self._plan or header.get("dpaudit runs") != STORE_FORMAT:
+        if "plan" not in header:
+            raise InputError(f"{str(self.path)!r} is there already, and is not a store of runs.")
+        if header != birth:
             raise InputError(
                 f"the store {str(self.path)!r} belongs to another plan.",
                 "another score, seed or number of runs needs another store; delete this one to start afresh.",
             )
+        bad = next((number for number, entry in enumerate(entries, 1) if entry is None), None)
+        if bad is not None:
+            raise InputError(
+                f"the store {str(self.path)!r} was changed after it was written, at line {bad}.", "start afresh."
+            )
+        if tail:  # torn off by a kill
+            os.ftruncate(self._file, len(raw) - len(tail))
         return {entry["job"]: entry["values"] for entry in entries[1:] if entry is not None}
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    text = json.dumps(entry)
+    return f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     checksum, _, text = line.partition(b" ")
-    return json.loads(text) if checksum == f"{zlib.crc32(text):08x}".encode() else None
+    if checksum != f"{zlib.crc32(text):08x}".encode():
+        return None
+    found = json.loads(text)
+    return found if isinstance(found, dict) else None
 
 
 # ----------------------------------------------------------------------------------------------------------- execution
@@ -282,6 +182,10 @@ class Execution:
         check.choice("backend", self.backend, BACKENDS)
         if check.count("workers", self.workers, low=-1) == 0:
             raise InputError("`workers` must be at least 1, or -1 for all cores, got 0.")
+        if self.address is not None and not isinstance(self.address, str):
+            raise InputError(f"`address` must be a text such as 'tcp://host:8786', got {self.address!r}.")
+        if self.progress is not None and not isinstance(self.progress, bool):
+            raise InputError(f"`progress` must be true or false, got {self.progress!r}.")
         if self.address is not None and self.backend != "dask":
             raise InputError(f"`address` belongs to the dask backend, got backend {self.backend!r}.")
 
@@ -297,7 +201,7 @@ class Execution:
         because dropping a run would be a selection."""
         done: dict[int, list[float]] = {} if store is None else dict(store.done)
         todo = [(number, job) for number, job in enumerate(jobs) if number not in done]
-        failures: list[RunFailed] = []
+        failures: list[tuple[int, RunFailed]] = []
         stops: list[int] = []
         rest = itertools.takewhile(lambda _: not failures and not stops, todo)  # then nothing new is begun
         try:
@@ -308,7 +212,7 @@ class Execution:
             ):
                 for number, values, problem in results:
                     if problem is not None:
-                        failures.append(problem)
+                        failures.append((number, problem))
                         continue
                     done[number] = values
                     if store is not None:
@@ -316,13 +220,13 @@ class Execution:
                     advance()
         except KeyboardInterrupt:
             stops.append(signal.SIGINT)
-        if failures:
-            raise failures[0]
         if stops and len(done) < len(jobs):
             kept = "nothing is kept, for there is no store"
             if store is not None:
                 kept = f"they are kept in {str(store.path)!r}, and the same command goes on from there"
             raise Interrupted(f"{len(done):,} of {len(jobs):,} jobs were finished; {kept}.")
+        if failures:
+            raise min(failures, key=lambda failure: failure[0])[1]  # the first in order, whoever was quicker
         return [done[number] for number in range(len(jobs))]
 
     def _results(self, work: Callable[[Any], Any], todo: Iterator[tuple[int, Any]]) -> Generator[Any, None, None]:
@@ -332,23 +236,23 @@ class Execution:
             return
         todo = itertools.chain([first], todo)
         if self.backend == "joblib" and self.workers == 1:
-            for number, job in todo:
-                yield _called(work, number, job)
+            yield from _one_by_one(work, todo)
             return
         import joblib
-        from joblib.externals.loky.process_executor import TerminatedWorkerError
 
         with self._pool() as pool:
             # one job a message, so that each is appended when it is finished; about half a millisecond a job
             parallel = joblib.Parallel(
                 n_jobs=pool, return_as="generator_unordered", batch_size=1, pre_dispatch="4 * n_jobs"
             )
-            parent = os.getpid()
+            parent = os.getpid() if self.backend == "joblib" else 0
             results = parallel(joblib.delayed(_in_worker)(work, number, job, parent) for number, job in todo)
             try:
                 for result in results:  # noqa: UP028 - `yield from` would close joblib's generator, with its warning
                     yield result
-            except TerminatedWorkerError:
+            except Exception as problem:
+                if type(problem).__name__ not in WORKER_DIED:
+                    raise
                 raise RunFailed("a worker process died; it may have run out of memory: try fewer workers.") from None
             finally:
                 with warnings.catch_warnings(action="ignore"):  # that jobs in flight are given up is meant
@@ -360,7 +264,8 @@ class Execution:
         import joblib
 
         if self.backend == "joblib":
-            with joblib.parallel_config(backend="loky"):
+            # one thread a worker: sums in another order would be other numbers
+            with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
                 yield self.workers
             return
         with _dask_client(self.address, self.workers) as client, joblib.parallel_config(backend="dask", client=client):
@@ -402,7 +307,7 @@ def _gentle_interrupt(stops: list[int]) -> Iterator[None]:
 
 def _in_worker(work: Callable[[Any], Any], number: int, job: Any, parent: int) -> Any:
     """`_called` in another process, which leaves ctrl-C to the parent and does not outlive it."""
-    if parent == os.getppid():  # a process of this machine's pool; a cluster looks after its own
+    if parent == os.getppid():  # a process of this machine's pool (0: a cluster, which looks after its own)
         _follow(parent)
     return _called(work, number, job)
 
@@ -419,13 +324,25 @@ def _follow(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _one_by_one(work: Callable[[Any], Any], todo: Iterator[tuple[int, Any]]) -> Generator[Any, None, None]:
+    """In this process, with one thread for linear algebra, as the workers have; also for what the first job loads."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        for number, job in itertools.islice(todo, 1):
+            yield _called(work, number, job)
+    with threadpool_limits(1):
+        for number, job in todo:
+            yield _called(work, number, job)
+
+
 def _called(work: Callable[[Any], Any], number: int, job: Any) -> tuple[int, list[float], RunFailed | None]:
     """One job; what it raises travels back as a value, so that the store is closed in order."""
     try:
         return number, [float(value) for value in work(job)], None
     except RunFailed as problem:
         return number, [], problem
-    except Exception as problem:  # whatever the audited code raises is its failure, not ours
+    except (Exception, SystemExit) as problem:  # whatever the audited code raises is its failure, not ours
         text = "".join(traceback.format_exception(problem))
         describe = getattr(work, "describe", lambda job: f"job {number}")
         return number, [], RunFailed(f"{describe(job)} failed with {type(problem).__name__}: {problem}", text)
@@ -456,20 +373,16 @@ def _dask_client(address: str | None, workers: int) -> Iterator[Any]:
         yield client
 
 
-def call_name(function: Any) -> str:
-    """How a score is named in a record."""
-    if isinstance(function, FileFunction):
-        return f"{Path(function.path).name}:{function.name}"
-    name = getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
-    return str(name)
-
-
-def takes(function: Any, *names: str) -> bool:
-    """Whether a callable can be called with these arguments by position; unknown signatures pass."""
-    try:
-        inspect.signature(function).bind(*names)
-    except TypeError:
-        return False
-    except ValueError:  # built in C, without a signature
-        return True
-    return True
+__all__ = [
+    "Execution",
+    "FileFunction",
+    "Interrupted",
+    "RunFailed",
+    "RunStore",
+    "call_name",
+    "distinct_seeds",
+    "fingerprint",
+    "load_function",
+    "stream",
+    "takes",
+]

@@ -53,8 +53,8 @@ def assert_private(
         calls += 1
         suffix = "" if calls == 1 else f" {calls}"
         chosen = {**defaults, "name": f"{defaults['name']}{suffix}", **settings}
-        record_property(f"{PREFIX}confidence{suffix}", chosen.get("confidence", 0.999999))
-        record_property(f"{PREFIX}detects{suffix}", chosen.get("detects", 0.5))
+        record_property(f"{PREFIX}confidence{suffix}", chosen.get("confidence", testing.CONFIDENCE))
+        record_property(f"{PREFIX}detects{suffix}", chosen.get("detects", testing.DETECTS))
         try:
             found = testing.assert_private(score, **chosen)
         except testing.PrivacyViolation as problem:

@@ -66,6 +66,8 @@ def test_sentences(every_outcome):
     assert "epsilon up to about" in texts["consistent"]
     assert "At least 9 runs a side" in texts["uninformative"]
     assert "An audit under add-remove adjacency" in texts["not comparable"]
+    assert "is a further test, with an error probability of its own" in texts["consistent"]
+    assert "It would not have been contradicted at an error probability below 0.005." in texts["contradicted"]
     assert "OSError: no disk" in texts["failed"]
     assert "It rests on this: the runs are independent." in texts["contradicted if"]
     assert "if the trade-off curve is Gaussian" in texts["consistent"]
@@ -112,12 +114,13 @@ def test_the_budget_lists_every_statement(every_outcome):
     found = every_outcome["consistent"]
     assert [share["statement"] for share in found.budget] == [
         "verdict on the claim",
+        "limits of the error rates in the figure",
         "lower bound on epsilon",
         "lower bound on mu",
     ]
     assert all(share["error"] == pytest.approx(0.05) for share in found.budget)
     assert "null ranks, Bonferroni" in found.budget[0]["spent"]
-    assert found.together == pytest.approx(0.85)
+    assert found.together == pytest.approx(0.8)
 
 
 def test_the_plan_says_what_was_fixed(every_outcome):
@@ -144,7 +147,7 @@ def test_one_run_and_commitment():
     published = game.commitment(2**90)
     found = da.audit(game, claim=CLAIM, seed=2**90, commitment=published, execution=SERIAL)
     assert found.contradicted
-    assert found.seeds["committed_before"] is True
+    assert found.seeds["commitment_checked"] is True
     assert found.seeds["commitment_hides"] is True
     assert "guesses" in found.figures
     with pytest.raises(InputError, match="committed to"):
@@ -153,7 +156,50 @@ def test_one_run_and_commitment():
 
 def test_accept_turns_an_assumption_into_a_verdict():
     evidence = gaussian_runs(np.random.default_rng(0), 3.0, 200, assumptions=("the runs are independent",))
-    assert da.audit(evidence, claim=CLAIM, accept="The runs are independent.").contradicted
+    found = da.audit(evidence, claim=CLAIM, accept="The runs are independent.")
+    assert found.contradicted
+    assert "accepting that the runs are independent" in found.verdict.sentence
+    assert found.verdict.accepted == ("the runs are independent",)
+    typo = da.audit(evidence, claim=CLAIM, accept="the runs are indepent")
+    assert typo.outcome is Outcome.CONTRADICTED_IF
+    assert "Nothing rests on the accepted sentence 'the runs are indepent'" in str(typo)
+
+
+def test_a_condition_that_nothing_can_decide():
+    """Neither yes nor no: the bound rests on a sentence that nobody accepted, and the command says so by its code."""
+    evidence = gaussian_runs(np.random.default_rng(0), 3.0, 200, assumptions=("the runs are independent",))
+    found = da.audit(evidence, fail_if="epsilon > 1")
+    assert found.failed_if is None
+    assert "fail if epsilon > 1: cannot say" in str(found)
+    assert Audits((found,)).exit_code() == 4
+    assert da.audit(evidence, fail_if="epsilon > 1", accept="the runs are independent").failed_if is True
+    with pytest.raises(InputError, match="`fail_if` needs a bound on epsilon or mu"):
+        da.audit(known.NoisyVotes(trials=50).sample(np.random.default_rng(0)), fail_if="epsilon > 1")
+
+
+def test_effective_settings_are_written_down():
+    assert audit().plan["detects"] == 0.5
+    assert "0.5 of the promised noise is caught" in audit().plan["catches"]
+    assert audit(runs=40).plan["detects"] is None
+    bare = da.UpperBound(epsilon=1.0, delta=1e-5, relation="add-remove")
+    assert "attains epsilon 2 (not every one with less noise)" in audit(full_noise, claim=bare).plan["catches"]
+
+
+def test_odd_scores_have_figures_too(tmp_path):
+    for scores in ([1e17] * 20, [1.7e308, -1.7e308] * 10, (1e6 + np.random.default_rng(0).normal(size=20)).tolist()):
+        evidence = da.RunScores(present=scores, absent=scores[::-1], relation="label")
+        found = da.audit(evidence)
+        edges = found.figures["histogram"]["edges"]
+        assert len(set(edges)) == len(edges)
+        assert da.load_audit(found.save(tmp_path / "r.json")) == found
+
+
+def test_texts_survive_as_they_are(tmp_path):
+    note = "see table [ 1, 2 ]\n[\n 3,\n 4\n] and infinity"
+    found = audit(runs=5, note=note, name="infinity")
+    again = da.load_audit(found.save(tmp_path / "r.json"))
+    assert (again.note, again.name, again.digest) == (note, "infinity", found.digest)
+    assert "\x1b" not in str(replace(found, name="\x1b[31mred"))
 
 
 @pytest.mark.parametrize(
@@ -180,6 +226,10 @@ def test_fail_if_takes_a_conversion_only_when_it_is_accepted():
         ({"detects": 1.5}, "`detects` must be in"),
         ({"name": 3}, "`name` must be a text"),
         ({"accept": [1]}, "`accept` must be a list of sentences"),
+        ({"accept": 3}, "`accept` must be a list"),
+        ({"accept": {"a": 1}}, "`accept` must be a list of sentences"),
+        ({"relation": "foo", "runs": 3}, "`relation` must be one of"),
+        ({"runs": 10, "detects": 0.5}, "leave one of them out"),
         ({"claim": 1.0}, "`claim` must be an UpperBound"),
         ({"claim": None}, "`relation` is needed"),
         ({"claim": None, "relation": "label"}, "`runs` is needed without a claim"),
@@ -232,6 +282,7 @@ def test_simultaneous_confidence_and_exit_codes(every_outcome):
     assert code("failed") == code("failed", "consistent") == 3
     assert code("uninformative") == code("not comparable", "uninformative") == 4
     assert code("uninformative", "consistent") == 0
+    assert Audits((every_outcome["consistent"],) * 2).everything == pytest.approx(0.6)
     three = Audits((every_outcome["consistent"], every_outcome["contradicted"], every_outcome["failed"]))
     assert three.together == pytest.approx(0.9)
     assert Audits((every_outcome["no claim"],)).together is None
@@ -277,6 +328,11 @@ def hostile(record):
     yield changed("bounds", 0, "confidence", to=2.0), "bounds/0/confidence"
     yield changed("bounds", 0, "type", to="os.system"), "bounds/0/type"
     yield changed("bounds", 0, "surprise", to=1), "unknown field 'surprise'"
+    yield changed("bounds", 0, "delta", to=None), "`delta` is needed"
+    yield changed("bounds", 0, "epsilon", to=10**400), "bounds/0/epsilon"
+    yield changed("figures", "histogram", "present", to=[1]), "must have one length"
+    yield changed("figures", "errors", "claimed", "false_positive_rate", to=[0.5]), "must have one length"
+    yield changed("figures", "thresholds", "epsilon", to=[]), "must have one length"
     yield changed("name", to=["x"]), "name"
     yield changed("figures", "histogram", "edges", to="x"), "figures/histogram/edges"
     yield changed("surprise", to=1), "surprise"
@@ -294,7 +350,7 @@ def test_hostile_records_are_refused(every_outcome, tmp_path):
         (tmp_path / "r.json").write_text(json.dumps(values))
         with pytest.raises(InputError, match=sentence):
             da.load_audits(tmp_path / "r.json")
-    for text in ("", "{", "[" * 100_000, '{"a": NaN'):
+    for text in ("", "{", "[" * 100_000, '{"a": NaN', json.dumps(record).replace("0.95", "NaN"), "Infinity"):
         (tmp_path / "r.json").write_text(text)
         with pytest.raises(InputError):
             da.load_audits(tmp_path / "r.json")

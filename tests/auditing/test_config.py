@@ -1,9 +1,11 @@
 """Audit files: fields by name, defaults explained, every mistake one sentence with a hint."""
 
+import re
+
 import pytest
 
-from dpaudit import InputError, Relation
-from dpaudit.auditing.config import load_config
+from dpaudit import InputError, Relation, UpperBound, accounting
+from dpaudit.auditing.config import claim_text, load_config, parsed_claim
 from dpaudit.games import MultiRun, OneRun
 from dpaudit.planning import plan_runs
 from tests.conftest import gaussian_runs
@@ -44,7 +46,8 @@ def test_the_example_of_the_design(load):
     assert found.game.runs == plan_runs(claim=found.claim, detects=0.5, confidence=0.999999)
     assert found.settings.name == "audit"
     text = found.explain()
-    assert "planned: catches 0.5 of the promised noise about 9 times of 10" in text
+    assert "planned: 0.5 of the promised noise is caught about 9 times of 10 by an attack as good as" in text
+    assert re.search(r"audit\.delta +1e-05 +that of the claim", text)
     assert "that of the claim" in text
     assert "DP-SGD, PLD accountant" in text
     for line in ("audit.seed", "audit.fail_if", "game.multi_run.block", "execution.workers", "claim.unit"):
@@ -116,6 +119,14 @@ def test_one_run_and_evidence(load, rng):
         ("claim = { dp_sgd = { steps = 3 }, relation = 'label' }\n" + GAME, "`claim.dp_sgd` needs `noise_multiplier`"),
         ("claim = { dp_sgd = { step = 3 }, relation = 'label' }\n" + GAME, "did you mean `steps`"),
         ("claim = { laplace = { epsilon = 'x' }, relation = 'label' }\n" + GAME, "`epsilon` must be a number"),
+        ("claim = { epsilon = 1.0, relation = 'label' }\n" + GAME, "`claim.delta` is needed beside"),
+        ("claim = { mu = 1.0, delta = '', relation = 'label' }\n" + GAME, "`delta` must be a number"),
+        ("claim = { mu = 1.0, source = 3, relation = 'label' }\n" + GAME, "`claim.source` must be a text"),
+        ("claim = { mu = 1.0, unit = '', relation = 'label' }\n" + GAME, "`claim.unit` must be a word"),
+        (CLAIM + GAME + "game.multi_run.unit = 3\ngame.multi_run.runs = 3", "`unit` must be a word"),
+        (CLAIM + GAME + "game.multi_run.runs = 3\nexecution.address = 5", "`address` must be a text"),
+        (CLAIM + GAME + "game.multi_run.runs = 3\nexecution.progress = 'yes'", "`progress` must be true or false"),
+        (CLAIM + "audit = { accept = { a = 1 } }\n" + GAME, "`accept` must be a list of sentences"),
         ("claim = [", "is not valid TOML"),
         ("\x00", "is not valid TOML"),
     ],
@@ -129,3 +140,28 @@ def test_mistakes_get_one_sentence(load, text, sentence):
 def test_no_file(tmp_path):
     with pytest.raises(InputError, match="no file"):
         load_config(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        accounting.gaussian(mu=0.7, delta=1e-6, relation="substitute", unit="user"),
+        accounting.laplace(epsilon=0.5, relation="add-remove"),
+        accounting.randomized_response(epsilon=0.5, classes=4, relation="label"),
+        accounting.dp_sgd(noise_multiplier=1.1, sampling_rate=0.1, steps=10, delta=1e-5, relation="add-remove"),
+        accounting.dp_sgd(noise_multiplier=1.1, sampling_rate=1.0, steps=10, delta=1e-5, relation="add-remove"),
+        UpperBound(epsilon=3.0, delta=1e-5, relation="zero-out"),
+    ],
+    ids=lambda claim: claim.method,
+)
+def test_claims_are_restated_exactly(claim):
+    again = parsed_claim(claim_text(claim))
+    assert again == claim
+    assert again.hypothesis.f(0.1) == claim.hypothesis.f(0.1)
+
+
+def test_claims_that_cannot_be_restated_or_read():
+    assert claim_text(accounting.independent_answers([([0.6, 0.4], [0.5, 0.5])], delta=0.0, relation="label")) is None
+    for text in ("mu", "{ mu = 1.0", "3", '{ mu = 1.0, relation = "label" }\nx = 3', "{ mu = 1.0 }"):
+        with pytest.raises(InputError):
+            parsed_claim(text)

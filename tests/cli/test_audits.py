@@ -111,7 +111,7 @@ def test_explain_and_commit_run_nothing(write, tmp_path, capsys):
     assert (code, err) == (0, "")
     write("sealed", "honest", 20, claim=secret.replace("COMMITMENT", out.split()[1]) + CLAIM)
     assert run("run", file, capsys=capsys)[0] == 0
-    assert da.load_audit("audits/sealed.json").seeds["committed_before"] is True
+    assert da.load_audit("audits/sealed.json").seeds["commitment_checked"] is True
     write("sealed", "honest", 21, claim=secret.replace("COMMITMENT", out.split()[1]) + CLAIM)
     code, _, err = run("run", file, capsys=capsys)
     assert code == 2
@@ -142,6 +142,39 @@ def test_report_of_records(write, tmp_path, capsys):
     assert code == 2
     assert err.count("\n") <= 2
     assert run("report", "audits/good.json", "--output", "nowhere/r.html", capsys=capsys)[0] == 2
+
+
+def test_odd_places_and_names(write, tmp_path, capsys):
+    file = write("good", "honest", 20)
+    (tmp_path / "taken").write_text("x")
+    for arguments in (("run", file, "--output", "taken"), ("demo", "--output", "taken"), ("run", file, "--workers", 0)):
+        code, _, err = run(*arguments, capsys=capsys)
+        assert code == 2, err
+    run("run", file, capsys=capsys)
+    assert run("report", "audits/good.json", "--output", "audits", capsys=capsys)[0] == 2
+    long = write("long", "honest", 20, claim=f'audit.name = "{"x" * 400}"\n' + CLAIM)
+    assert run("run", long, capsys=capsys)[0] == 0
+    huge = write("huge", "honest", 20, claim='claim = { epsilon = 1e30, delta = 0, relation = "label" }\n')
+    assert run("run", huge, capsys=capsys)[0] in (0, 4)
+
+
+def test_runs_that_are_kept_are_mentioned(write, capsys):
+    file = write("good", "honest", 20)
+    assert "going on from" not in run("run", file, capsys=capsys)[2]
+    assert "--fresh runs them again" in run("run", file, capsys=capsys)[2]
+
+
+def test_claims_on_the_command_line(write, tmp_path, capsys):
+    run("run", write("good", "honest", 60), write("bad", "broken", 60), capsys=capsys)
+    claim = ("--claim", '{ mu = 1.0, delta = 1e-5, relation = "add-remove" }')
+    code, out, _ = run("estimate", "audits/good.evidence.parquet", *claim, capsys=capsys)
+    assert code == 0
+    assert "Consistent" in out
+    code, out, _ = run("estimate", "audits/bad.evidence.parquet", *claim, "--json", capsys=capsys)
+    assert code == 1
+    assert json.loads(out)["verdict"]["outcome"] == "contradicted"
+    other = ("--claim", '{ mu = 1.0, delta = 1e-5, relation = "label" }')
+    assert run("estimate", "audits/bad.evidence.parquet", *other, capsys=capsys)[0] == 2
 
 
 def test_report_imports_no_code_named_in_a_file(write, tmp_path, capsys):

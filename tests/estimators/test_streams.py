@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 import dpaudit as da
 from dpaudit import estimators
-from dpaudit.estimators import StreamState
+from dpaudit.estimators import ClaimStream, StreamState
 from dpaudit.estimators.streams import _grid
 
 
@@ -88,3 +89,35 @@ def test_broken_state_files_are_refused(tmp_path):
     (tmp_path / "s.json").write_text("{")
     with pytest.raises(da.InputError, match="not a saved stream"):
         StreamState.load(tmp_path / "s.json")
+
+
+def test_the_stream_of_a_claim_belongs_to_it():
+    claim = da.accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+    state = ClaimStream(claim)
+    found = estimators.judge_stream(stream(1, 3.0, 600), claim, relation="add-remove", state=state)
+    assert found.contradicted
+    other = da.accounting.gaussian(mu=5.0, delta=1e-5, relation="add-remove")
+    with pytest.raises(da.InputError, match="made for another claim"):
+        estimators.judge_stream([], other, relation="add-remove", state=state)
+    with pytest.raises(da.InputError, match="pairs"):
+        estimators.judge_stream([1.0], claim, relation="add-remove")
+    with pytest.raises(da.NotComparable):
+        estimators.judge_stream([], claim, relation="label")
+    for runs in ([], stream(1, 30.0, 18)):
+        few = estimators.judge_stream(runs, claim, relation="add-remove")
+        assert few.outcome is da.Outcome.UNINFORMATIVE, "not even a won bet each time would have done"
+    assert estimators.judge_stream(stream(2, 0.5, 600), claim, relation="add-remove").outcome is da.Outcome.CONSISTENT
+
+
+def test_bets_against_a_curve_have_no_positive_mean():
+    """At its least favourable pair of worlds, every tangent of the claim: p1 - e^eps p0 - delta is at most 0."""
+    claim = da.accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+    state = ClaimStream(claim)
+    for world, score in stream(3, 2.0, 400):
+        state.update(world, score)
+        if state._plan is not None:
+            threshold, upward, stake, grow, delta = state._plan
+            worlds = [1.0 - special.ndtr(threshold - mean) for mean in (1.0, 0.0)]
+            hit, miss = worlds if upward else (1.0 - worlds[1], 1.0 - worlds[0])
+            assert hit - grow * miss - delta <= 1e-12
+            assert 0.0 < stake * (2.0 * grow + delta) < 1.0

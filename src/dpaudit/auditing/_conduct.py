@@ -21,6 +21,7 @@ from dpaudit._validate import InputError
 from dpaudit.auditing._figures import figures_of
 from dpaudit.auditing.record import Audit, Bound
 from dpaudit.bounds import (
+    GAUSSIAN_ASSUMPTION,
     LowerBound,
     NotComparable,
     Outcome,
@@ -28,7 +29,9 @@ from dpaudit.bounds import (
     UpperBound,
     Verdict,
     round_down,
+    sentence_key,
 )
+from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators.thresholds import RankGrid, null_ranks
 from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores
 from dpaudit.execution import Execution, RunFailed, call_name
@@ -53,8 +56,8 @@ class Settings:
     delta
         At which epsilon is bounded; None: that of the claim, or 1e-5.
     detects
-        The share of the promised noise that must be caught: with 0.5, a mechanism with half its noise is. It chooses
-        the number of runs where none is given; None: 0.5.
+        The share of the promised noise that must be caught: with 0.5, a mechanism with half its noise is, about nine
+        times of ten, by an attack as good as it allows. It chooses the number of runs where none is given; None: 0.5.
     accept
         Assumptions that the user answers for, each as the whole sentence.
     fail_if
@@ -84,7 +87,7 @@ class Settings:
         if self.detects is not None:
             check.number("detects", self.detects, low=0.01, high=0.99)
         accepted = [self.accept] if isinstance(self.accept, str) else check.items("accept", self.accept)
-        if not all(isinstance(text, str) for text in accepted):
+        if isinstance(self.accept, dict) or not all(isinstance(text, str) for text in accepted):
             raise InputError(f"`accept` must be a list of sentences, got {self.accept!r}.")
         object.__setattr__(self, "accept", tuple(accepted))
         if self.fail_if is not None:
@@ -149,13 +152,14 @@ def audit(
         confidence=confidence,
         delta=delta,
         detects=detects,
-        accept=tuple([accept] if isinstance(accept, str) else accept),
+        accept=accept,  # type: ignore[arg-type]  # checked there
         fail_if=fail_if,
         commitment=commitment,
     )
     if claim is not None and not isinstance(claim, UpperBound):
         raise InputError(f"`claim` must be an UpperBound, got {type(claim).__name__}.", "see `dpaudit.accounting`.")
     game = as_game(source, claim=claim, relation=relation, runs=runs, settings=settings)
+    settings = effective(settings, claim, planned=game is not source and runs is None)
     return conduct(game, claim, settings, claim_source=claim_source, execution=execution, store=store)
 
 
@@ -163,6 +167,8 @@ def as_game(
     source: Any, *, claim: UpperBound | None, relation: Relation | str | None, runs: int | None, settings: Settings
 ) -> Any:
     """The game or evidence itself; a score becomes a `MultiRun` of the relation and size that the claim asks for."""
+    if runs is not None and settings.detects is not None:
+        raise InputError("`detects` chooses the number of runs, and `runs` gives it.", "leave one of them out.")
     if isinstance(source, MultiRun | OneRun | Evidence):
         if relation is not None or runs is not None:
             kind = type(source).__name__
@@ -175,7 +181,7 @@ def as_game(
         raise InputError("`relation` is needed for a score without a claim: what does `world` switch?")
     return MultiRun(
         score=source,
-        relation=Relation(wanted),
+        relation=as_relation(wanted),
         runs=planned_runs(claim, settings) if runs is None else runs,
         unit=_unit(claim),
     )
@@ -193,6 +199,12 @@ def planned_runs(claim: UpperBound | None, settings: Settings) -> int:
     return planning.plan_runs(claim=claim, detects=detects, confidence=settings.confidence)
 
 
+def effective(settings: Settings, claim: UpperBound | None, *, planned: bool) -> Settings:
+    """The settings with what None stands for."""
+    detects = DETECTS if planned and settings.detects is None else settings.detects
+    return replace(settings, delta=_delta(claim, settings), detects=detects)
+
+
 def conduct(
     game: Any,
     claim: UpperBound | None,
@@ -206,6 +218,8 @@ def conduct(
     execution = execution or Execution()
     began = time.perf_counter()
     played = isinstance(game, MultiRun | OneRun)
+    if settings.fail_if is not None and isinstance(game, PairedScores | OutputCounts):
+        raise InputError(f"`fail_if` needs a bound on epsilon or mu, and {type(game).__name__} gives none.")
     if played and settings.commitment is not None:
         verify(game, seed=settings.seed, published=settings.commitment)
     elif settings.commitment is not None:
@@ -225,7 +239,8 @@ def conduct(
             game.play(seed=settings.seed, execution=execution, store=store, title=settings.name) if played else game
         )
     except RunFailed as problem:
-        return Audit(**common, **_failure(problem, claim, settings), timings=_timings(began, began, execution))
+        failure = _failure(problem, claim, settings, kept=store is not None)
+        return Audit(**common, **failure, timings=_timings(began, began, execution))
     ran = time.perf_counter()
     coins = usable(evidence)
     delta = _delta(claim, settings)
@@ -240,7 +255,7 @@ def conduct(
         budget=budget,
         together=max(0.0, 1.0 - math.fsum(share["error"] for share in budget)),
         ceiling={b.parameter: b.ceiling for b in bounds if isinstance(b, LowerBound) and b.ceiling is not None},
-        changes=_changes(coins, claim, verdict, bounds),
+        changes=(*_changes(coins, claim, verdict, bounds), *_idle(settings.accept, bounds, coins.conditions)),
         figures=figures_of(coins, claim, delta=delta, confidence=settings.confidence),
         failed_if=None if settings.fail_if is None else _holds(settings.fail_if, bounds, settings.accept),
         timings=_timings(began, ran, execution),
@@ -309,11 +324,13 @@ def _verdict(evidence: Evidence, claim: UpperBound | None, settings: Settings) -
         )
 
 
-def _failure(problem: RunFailed, claim: UpperBound | None, settings: Settings) -> dict[str, Any]:
+def _failure(problem: RunFailed, claim: UpperBound | None, settings: Settings, *, kept: bool) -> dict[str, Any]:
     relation = Relation(NO_RELATION) if claim is None else claim.relation
     sentence = f"Failed: {problem.sentence.rstrip('.')}."
     verdict = Verdict(outcome=Outcome.FAILED, sentence=sentence, confidence=settings.confidence, relation=relation)
-    again = "Mend what failed and give the same command: finished runs are kept, failed ones run again."
+    again = "Mend what failed and run it again."
+    if kept:
+        again += " Finished runs are kept, and count as long as the score itself does not change."
     return {"verdict": verdict, "changes": (again,), "figures": {"failure": problem.detail} if problem.detail else {}}
 
 
@@ -332,6 +349,8 @@ def _plan(game: Any, claim: UpperBound | None, settings: Settings) -> dict[str, 
     if isinstance(game, MultiRun):
         plan |= {"score": call_name(game.score), "runs": game.runs, "block": game.block}
         plan["detects"] = settings.detects
+        if claim is not None and settings.detects is not None:
+            plan["catches"] = planning.catches(claim, settings.detects)
         plan["fingerprint"] = game.fingerprint(settings.seed)
     elif isinstance(game, OneRun):
         plan |= {"scores": call_name(game.scores), "canaries": game.canaries, "sides": game.sides}
@@ -369,7 +388,7 @@ def _seeds(game: Any, settings: Settings) -> dict[str, Any]:
     return {
         "seed": settings.seed,
         "commitment": game.commitment(settings.seed),
-        "committed_before": settings.commitment is not None,
+        "commitment_checked": settings.commitment is not None,
         "commitment_hides": hides(settings.seed),
     }
 
@@ -402,6 +421,9 @@ def _budget(
     error = 1.0 - confidence
     if verdict.p_value is not None:
         shares.append({"statement": "verdict on the claim", "error": error, "spent": _spent(evidence)})
+    if isinstance(evidence, RunScores):
+        spent = f"{_spent(evidence)}, both rates"
+        shares.append({"statement": "limits of the error rates in the figure", "error": error, "spent": spent})
     for bound in bounds:
         if isinstance(bound, LowerBound) and bound.guarantee != "estimate":
             spent = bound.selection or "one test"
@@ -422,19 +444,22 @@ def _changes(
     evidence: Evidence, claim: UpperBound | None, verdict: Verdict, bounds: tuple[Bound, ...]
 ) -> tuple[str, ...]:
     """What would change the verdict, as sentences."""
-    outcome = verdict.outcome
+    outcome, bare = verdict.outcome, claim is not None and claim.curve is None
     shown = [b for b in bounds if isinstance(b, LowerBound) and b.ceiling is not None]
     reach = " and ".join(f"{b.parameter} up to about {round_down(b.ceiling or 0.0)}" for b in shown)
     if outcome is Outcome.CONTRADICTED and verdict.p_value is not None:
         if verdict.p_value < 1e-12:
             return ("No higher confidence that anybody uses would change it; only a flaw in the game itself would.",)
-        return (f"At a confidence above {1.0 - verdict.p_value:.6g} the claim would not have been contradicted.",)
+        return (f"It would not have been contradicted at an error probability below {_down(verdict.p_value)}.",)
     if outcome is Outcome.CONTRADICTED_IF:
         return tuple(
             f"It rests on this: {text}. Listing the sentence in `accept` takes it on." for text in verdict.assumptions
         )
     if outcome is Outcome.CONSISTENT:
-        return (f"A stronger attack or more runs might. An audit of this size could have shown {reach}.",)
+        size = f"An audit of this size could have shown {reach}." if reach else ""
+        weak = "The claim is a bare pair; its curve would be easier to contradict." if bare else ""
+        more = "A stronger attack or more runs might; that is a further test, with an error probability of its own."
+        return tuple(text for text in (more, weak, size) if text)
     if outcome is Outcome.UNINFORMATIVE and isinstance(evidence, RunScores) and claim is not None:
         needed = _runs_for_perfect(evidence, claim, verdict.confidence)
         return (
@@ -445,6 +470,22 @@ def _changes(
     if outcome is Outcome.NOT_COMPARABLE and claim is not None:
         return (f"An audit under {claim.relation} adjacency of one {claim.unit}, or a claim about what was audited.",)
     return (f"A claim would be judged. An audit of this size could have shown {reach}.",) if reach else ()
+
+
+def _down(p_value: float) -> str:
+    """Two digits, rounded down."""
+    unit = 10.0 ** (math.floor(math.log10(p_value)) - 1)
+    return f"{math.floor(p_value / unit) * unit:.2g}"
+
+
+def _idle(accept: tuple[str, ...], bounds: tuple[Bound, ...], conditions: tuple[str, ...]) -> tuple[str, ...]:
+    """Accepted sentences that nothing rests on: a misspelt one would otherwise go unnoticed."""
+    known = {sentence_key(text) for text in (*conditions, *(t for bound in bounds for t in bound.assumptions))}
+    return tuple(
+        f"Nothing rests on the accepted sentence {text!r}; is it misspelt?"
+        for text in accept
+        if sentence_key(text) not in known
+    )
 
 
 def _runs_for_perfect(evidence: RunScores, claim: UpperBound, confidence: float) -> int | None:
@@ -479,18 +520,19 @@ def parsed_condition(text: Any) -> tuple[str, str, float]:
         raise InputError(f"`fail_if` must read like 'epsilon > 2' or 'mu >= 1', got {text!r}.") from None
 
 
-def _holds(condition: str, bounds: tuple[Bound, ...], accept: tuple[str, ...]) -> bool:
-    """Whether a lower bound meets the condition; one with an assumption that was not accepted does not count."""
+def _holds(condition: str, bounds: tuple[Bound, ...], accept: tuple[str, ...]) -> bool | None:
+    """Whether the one bound that decides meets the condition; None where it rests on a sentence nobody accepted.
+
+    epsilon is decided by its own bound or, where the Gaussian assumption is accepted, by that of mu, converted: by one
+    of the two, so that the error probability is that of one bound.
+    """
     parameter, sign, limit = parsed_condition(condition)
-    accepted = {text.strip().rstrip(".").casefold() for text in accept}
-    for bound in bounds:
-        if not isinstance(bound, LowerBound) or bound.guarantee == "estimate":
-            continue
-        free = bound.parameter == parameter  # the number that the test itself bounds, before any conversion
-        value = bound.value if free else getattr(bound, parameter)
-        left = [text for text in bound.assumptions if text.strip().rstrip(".").casefold() not in accepted]
-        if free and bound.parameter == "mu":
-            left = [text for text in left if text != "the trade-off curve is Gaussian"]
-        if value is not None and not left and (value >= limit if sign == ">=" else value > limit):
-            return True
-    return False
+    accepted = {sentence_key(text) for text in accept}
+    converted = parameter == "epsilon" and sentence_key(GAUSSIAN_ASSUMPTION) in accepted
+    decides = "mu" if converted else parameter
+    bound = next(b for b in bounds if isinstance(b, LowerBound) and b.parameter == decides)
+    value = bound.epsilon if converted else bound.value
+    needed = [text for text in bound.assumptions if converted or text != GAUSSIAN_ASSUMPTION]
+    if value is None or bound.guarantee == "estimate" or any(sentence_key(text) not in accepted for text in needed):
+        return None
+    return value >= limit if sign == ">=" else value > limit

@@ -39,9 +39,24 @@ def figures_of(evidence: Evidence, claim: UpperBound | None, *, delta: float, co
 
 
 def _histogram(present: NDArray[np.float64], absent: NDArray[np.float64]) -> dict[str, Any]:
-    edges = np.histogram_bin_edges(np.concatenate([present, absent]), bins=BINS)
+    edges = _edges(np.concatenate([present, absent]))
     counts = [np.histogram(world, bins=edges)[0].tolist() for world in (present, absent)]
-    return {"edges": _short(edges), "present": counts[0], "absent": counts[1]}
+    return {"edges": edges.tolist(), "present": counts[0], "absent": counts[1]}
+
+
+def _edges(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bins of one width; a single one where the scores are equal, or lie too far apart for a float."""
+    low, high = float(scores.min()), float(scores.max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        edges = np.linspace(low, high, BINS + 1)
+        around = np.array([low - 0.5, high + 0.5])
+    if np.all(np.isfinite(edges)) and np.all(np.diff(edges) > 0.0):
+        return edges
+    return (
+        around
+        if around[1] > around[0] and np.all(np.isfinite(around))
+        else np.nextafter([low, high], [-np.inf, np.inf])
+    )
 
 
 def _errors(present: NDArray[np.float64], absent: NDArray[np.float64]) -> dict[str, Any]:

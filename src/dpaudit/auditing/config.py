@@ -11,6 +11,8 @@ What is left out is a default, taken from the claim, or planned; `explain` says 
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import tomllib
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
@@ -20,12 +22,15 @@ from typing import Any
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
-from dpaudit.auditing._conduct import DELTA, DETECTS, Settings, planned_runs
+from dpaudit.auditing._conduct import DELTA, DETECTS, Settings, effective, planned_runs
 from dpaudit.bounds import Relation, UpperBound, round_up
+from dpaudit.bounds import relation as as_relation
 from dpaudit.evidence import load_evidence
 from dpaudit.execution import Execution, load_function
 from dpaudit.games import MultiRun, OneRun
+from dpaudit.planning import catches
 
+CLAIM_EXAMPLE = """for example --claim '{ mu = 1.0, delta = 1e-5, relation = "add-remove" }'"""
 SECTIONS = ("claim", "audit", "game", "execution")
 GAMES = ("multi_run", "one_run", "evidence")
 
@@ -43,7 +48,9 @@ class Claim:
     laplace, randomized_response
         `{ epsilon = }`, and `{ epsilon =, classes = }`.
     epsilon
-        With `delta`, a bare pair: it says little about the curve and is weak to test.
+        With `delta`, which must be given, a bare pair: it says little about the curve and is weak to test.
+    delta
+        1e-5 for `mu` and `dp_sgd`, 0 for `laplace` and `randomized_response`, unless given.
     source
         Where the promise is made, such as "model card, section 3".
     """
@@ -57,6 +64,16 @@ class Claim:
     delta: float | None = None
     unit: str = "record"
     source: str = ""
+
+    def __post_init__(self) -> None:
+        as_relation(self.relation)
+        for name in ("unit", "source"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"`claim.{name}` must be a text, got {getattr(self, name)!r}.")
+        if not self.unit:
+            raise InputError("`claim.unit` must be a word such as 'record' or 'user', got ''.")
+        if self.delta is not None:
+            check.delta(self.delta)
 
     def bound(self) -> UpperBound:
         """The promise as an upper bound with its curve."""
@@ -72,7 +89,10 @@ class Claim:
         if kind == "mu":
             return accounting.gaussian(mu=value, delta=delta, **common)
         if kind == "epsilon":
-            return UpperBound(epsilon=check.number("epsilon", value, low=0.0), delta=self.delta or 0.0, **common)
+            if self.delta is None:
+                raise InputError("`claim.delta` is needed beside `claim.epsilon`.", "delta = 0 for pure DP.")
+            terms = {"epsilon": check.number("epsilon", value, low=0.0)}
+            return UpperBound(epsilon=terms["epsilon"], delta=self.delta, terms=terms, **common)
         if kind != "dp_sgd":
             delta = self.delta or 0.0
         maker: Callable[..., UpperBound] = getattr(accounting, kind)
@@ -83,6 +103,35 @@ class Claim:
         if missing:
             raise InputError(f"`claim.{kind}` needs `{missing[0]}`.")
         return maker(**value, delta=delta, **common)
+
+
+def parsed_claim(text: str) -> UpperBound:
+    """The claim of one inline table, such as '{ mu = 1.0, relation = "add-remove" }'."""
+    try:
+        table = tomllib.loads(f"claim = {text}")
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"`claim` is not a TOML table ({problem}).", CLAIM_EXAMPLE) from None
+    if list(table) != ["claim"] or not isinstance(table["claim"], dict):
+        raise InputError(f"`claim` must be one TOML table, got {text!r}.", CLAIM_EXAMPLE)
+    found: UpperBound = build(Claim, table["claim"], "claim").bound()
+    return found
+
+
+def claim_text(claim: UpperBound) -> str | None:
+    """The inline table that `parsed_claim` reads as this claim; None where its terms are not known."""
+    terms = claim.terms
+    if terms is None and claim.curve is None and math.isfinite(claim.epsilon):
+        terms = {"epsilon": claim.epsilon}
+    if terms is None:
+        return None
+    values = {**terms, "delta": claim.delta, "relation": str(claim.relation), "unit": claim.unit}
+    return _inline(values)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {_inline(entry)}" for name, entry in value.items()) + " }"
+    return json.dumps(value)  # numbers and texts are written alike in TOML
 
 
 @dataclass(frozen=True)
@@ -127,9 +176,11 @@ def _configured(found: dict[str, Any], file: Path) -> Configured:
     kind, table = _game_table(found)
     execution = build(Execution, _table(found, "execution", optional=True) or {}, "execution")
     game, planned = _game(kind, table, claim, settings, file.parent)
+    settings = effective(settings, claim, planned="runs" in planned)
+    why = {"name": "the file's name", "delta": "that of the claim" if claim is not None else "default"}
     origins = [
         *([] if claim is None else _claim_rows(claim, claim_table or {})),
-        *_rows(settings, "audit", _table(found, "audit", optional=True) or {}, {"name": "the file's name"}),
+        *_rows(settings, "audit", _table(found, "audit", optional=True) or {}, why),
         *_rows(game, f"game.{kind}", table, planned),
         *_rows(execution, "execution", _table(found, "execution", optional=True) or {}, {}),
     ]
@@ -156,8 +207,9 @@ def _game(
         raise InputError(f"`game.{kind}` needs `relation` where there is no claim.")
     if kind == "multi_run" and "runs" not in values:
         values["runs"] = planned_runs(claim, settings)
+        assert claim is not None
         detects = DETECTS if settings.detects is None else settings.detects
-        planned["runs"] = f"planned: catches {detects:g} of the promised noise about 9 times of 10"
+        planned["runs"] = f"planned: {catches(claim, detects)}"
     elif settings.detects is not None:
         raise InputError("`detects` chooses the number of runs, which this file gives.", "leave one of them out.")
     return build(made, values, f"game.{kind}"), planned

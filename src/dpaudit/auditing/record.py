@@ -12,9 +12,8 @@ import html
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -29,7 +28,6 @@ from dpaudit.bounds import (
     RenyiBound,
     Verdict,
     relation,
-    round_down,
     round_up,
 )
 from dpaudit.evidence import Evidence
@@ -62,7 +60,7 @@ class Audit:
     figures
         The points of every figure of the report.
     failed_if
-        Whether the condition `fail_if` holds; None without one.
+        Whether the condition `fail_if` holds; None without one, or where no accepted bound can say.
     observed
         The evidence itself, while it is in memory; it is saved on its own.
     """
@@ -97,8 +95,9 @@ class Audit:
 
     @property
     def judged(self) -> bool:
-        """Whether the evidence could say something about the claim, or there was none to judge."""
-        return self.outcome not in (Outcome.NOT_COMPARABLE, Outcome.UNINFORMATIVE, Outcome.FAILED)
+        """Whether the evidence could say something about the claim and the condition, or there was none to judge."""
+        undecided = self.fail_if is not None and self.failed_if is None
+        return not undecided and self.outcome not in (Outcome.NOT_COMPARABLE, Outcome.UNINFORMATIVE, Outcome.FAILED)
 
     @property
     def digest(self) -> str:
@@ -134,6 +133,7 @@ class Audit:
             raise InputError(f"a record of format {version!r} is not known; this version reads {FORMAT}.")
         _check_schema(values)
         own = {name: value for name, value in values.items() if name != "format"}
+        _check_figures(values["figures"])
         try:
             own["bounds"] = tuple(_bound_of(entry) for entry in values["bounds"])
             own["verdict"] = _verdict_of(values["verdict"])
@@ -146,7 +146,7 @@ class Audit:
             raise InputError(f"the record is not complete ({problem}).") from None
 
     def to_json(self) -> str:
-        return _dumped(self.to_dict(), indent=1) + "\n"
+        return _pretty(self.to_dict()) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the record, atomically."""
@@ -154,7 +154,7 @@ class Audit:
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"  {line}" for line in self._lines())]
-        return "\n".join([*lines, self.verdict.sentence, *self.changes])
+        return printable("\n".join([*lines, self.verdict.sentence, *self.changes]))
 
     def _title(self) -> str:
         if self.evidence is None:
@@ -173,9 +173,14 @@ class Audit:
                 f"{mu}epsilon <= {round_up(self.claim['epsilon'])} at delta {self.claim['delta']:g}   claimed: "
                 f"{self.claim['method']}{source}, {self.claim['relation']} of one {self.claim['unit']}"
             )
-        if self.failed_if is not None:
-            lines.append(f"fail if {self.fail_if}: {'yes' if self.failed_if else 'no'}")
+        if self.fail_if is not None:
+            lines.append(f"fail if {self.fail_if}: {self.condition_words}")
         return lines
+
+    @property
+    def condition_words(self) -> str:
+        """Whether `fail_if` holds, in words."""
+        return "cannot say" if self.failed_if is None else "yes" if self.failed_if else "no"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -213,6 +218,11 @@ class Audits(Sequence[Audit]):
         levels = [audit.verdict.confidence for audit in self.audits if audit.verdict.p_value is not None]
         return max(0.0, 1.0 - math.fsum(1.0 - level for level in levels)) if levels else None
 
+    @property
+    def everything(self) -> float:
+        """At least this confident that every verdict and bound of all audits holds (union bound over all budgets)."""
+        return max(0.0, 1.0 - math.fsum(share["error"] for audit in self.audits for share in audit.budget))
+
     def exit_code(self) -> int:
         """0 nothing contradicted, 1 a claim is (or `fail_if` holds), 3 a run failed, 4 nothing could be judged."""
         if any(audit.contradicted or audit.failed_if for audit in self.audits):
@@ -222,10 +232,11 @@ class Audits(Sequence[Audit]):
         return 0 if any(audit.judged for audit in self.audits) else 4
 
     def to_dict(self) -> dict[str, Any]:
-        return {"format": FORMAT, "together": self.together, "audits": [audit.to_dict() for audit in self.audits]}
+        audits = [audit.to_dict() for audit in self.audits]
+        return {"format": FORMAT, "together": self.together, "everything": self.everything, "audits": audits}
 
     def to_json(self) -> str:
-        return _dumped(self.to_dict(), indent=1) + "\n"
+        return _pretty(self.to_dict()) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all records into one file, atomically."""
@@ -249,7 +260,7 @@ def _load(path: Path) -> list[Audit]:
     if not path.is_file():
         raise InputError(f"no file {str(path)!r}.")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (ValueError, OSError, RecursionError) as problem:
         raise InputError(f"{path.name!r} is not a JSON record ({type(problem).__name__}).") from None
     entries = values.get("audits") if isinstance(values, dict) and "audits" in values else [values]
@@ -280,7 +291,9 @@ def _check_schema(values: dict[str, Any]) -> None:
 def _bound_of(entry: dict[str, Any]) -> Bound:
     kind = BOUNDS[entry["type"]]
     extra = ("type", "difference_estimate")
-    values: dict[str, Any] = {name: _number(value) for name, value in entry.items() if name not in extra}
+    values: dict[str, Any] = {
+        name: _number(value) if name in NUMBERS else value for name, value in entry.items() if name not in extra
+    }
     if kind is ClosenessRegion:
         values.pop("relation", None)
         values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
@@ -290,12 +303,42 @@ def _bound_of(entry: dict[str, Any]) -> Bound:
 
 
 def _verdict_of(entry: dict[str, Any]) -> Verdict:
-    found = Verdict(**{**entry, "outcome": Outcome(entry["outcome"]), "assumptions": tuple(entry["assumptions"])})
-    return replace(found, relation=relation(found.relation))
+    lists = {name: tuple(entry[name]) for name in ("assumptions", "accepted")}
+    return Verdict(**{**entry, **lists, "outcome": Outcome(entry["outcome"]), "relation": relation(entry["relation"])})
+
+
+NUMBERS = ("epsilon", "mu", "theta", "ceiling", "total", "closeness", "asserted", "divergences", "orders")
 
 
 def _number(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_number(entry) for entry in value]
     return math.inf if value == "infinity" else value
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _check_figures(figures: dict[str, Any]) -> None:
+    """Lists that are drawn against each other must be as long as each other."""
+    for name, figure in figures.items():
+        if isinstance(figure, dict):
+            edges = figure.get("edges")
+            parts = [figure, figure.get("claimed", {})]
+            for part in parts:
+                lists = {
+                    key: len(values) for key, values in part.items() if isinstance(values, list) and key != "boxes"
+                }
+                if edges is not None and part is figure:
+                    lists["edges"] -= 1
+                if len(set(lists.values())) > 1 or 0 in lists.values():
+                    raise InputError(f"the lists of figure {name!r} must have one length, got {lists}.")
+
+
+def printable(text: str) -> str:
+    """Text without control characters, which a terminal would obey."""
+    return "".join(character if character.isprintable() or character == "\n" else "?" for character in text)
 
 
 def _without_timings(values: dict[str, Any]) -> dict[str, Any]:
@@ -313,11 +356,19 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _dumped(value: Any, indent: int | None = None) -> str:
-    """One line of sorted JSON; or indented, in the order of the fields, with lists of numbers on one line."""
-    text = json.dumps(value, indent=indent, sort_keys=indent is None, allow_nan=False)
-    numbers = r"\[\s+((?:(?:[-+0-9.eE]+|true|false),?\s+)+)\]"
-    return text if indent is None else re.sub(numbers, lambda m: f"[{' '.join(m[1].split())}]", text)
+def _dumped(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False)
+
+
+def _pretty(value: Any, margin: str = "") -> str:
+    """Indented JSON in the order of the fields, with lists of numbers on one line."""
+    inner = margin + " "
+    if isinstance(value, dict) and value:
+        parts = [f"{inner}{json.dumps(name)}: {_pretty(entry, inner)}" for name, entry in value.items()]
+        return "{\n" + ",\n".join(parts) + f"\n{margin}}}"
+    if isinstance(value, list) and any(isinstance(entry, dict | list | str) for entry in value):
+        return "[\n" + ",\n".join(f"{inner}{_pretty(entry, inner)}" for entry in value) + f"\n{margin}]"
+    return json.dumps(value, allow_nan=False)
 
 
 def as_audits(audits: Audit | Iterable[Audit]) -> Audits:
@@ -327,4 +378,4 @@ def as_audits(audits: Audit | Iterable[Audit]) -> Audits:
     return Audits((audits,) if isinstance(audits, Audit) else tuple(audits))
 
 
-__all__ = ["Audit", "Audits", "as_audits", "load_audit", "load_audits", "plain", "round_down", "schema"]
+__all__ = ["Audit", "Audits", "as_audits", "load_audit", "load_audits", "plain", "printable", "schema"]

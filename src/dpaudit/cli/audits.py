@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dpaudit import _files
 from dpaudit._validate import InputError
 from dpaudit.auditing import Audit, Audits, conduct, load_audits
 from dpaudit.auditing.config import Configured, load_config
@@ -44,7 +44,7 @@ def run(
     Example: dpaudit run audit.toml --output audits
     """
     read = [load_config(file) for file in files]
-    names = [_file_name(one.settings.name) for one in read]
+    names = [_files.file_name(one.settings.name) for one in read]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"`audit.name` must differ from file to file, got {twice!r} more than once.")
@@ -55,7 +55,7 @@ def run(
         for one in read:
             print(_commitment(one))
         return
-    output.mkdir(parents=True, exist_ok=True)
+    _files.folder(output)
     given: dict[str, Any] = {"workers": workers, "backend": backend, "address": address}
     chosen = {name: value for name, value in given.items() if value is not None}
     with interruptible():
@@ -81,6 +81,8 @@ def _run_one(one: Configured, place: Path, execution: Execution, fresh: bool) ->
         store = place.with_name(f"{place.name}-{one.game.fingerprint(one.settings.seed)[:12]}.runs")
         if fresh:
             store.unlink(missing_ok=True)
+        if store.exists():
+            print(f"going on from the runs kept in {store} (--fresh runs them again)", file=sys.stderr)
     found = conduct(one.game, one.claim, one.settings, claim_source=one.source, execution=execution, store=store)
     if found.observed is not None:
         found.observed.save(place.with_name(f"{place.name}.evidence.parquet"))
@@ -96,11 +98,6 @@ def _commitment(one: Configured) -> str:
     return f"{one.settings.name} {one.game.commitment(one.settings.seed)}"
 
 
-def _file_name(name: str) -> str:
-    """A name as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "audit"
-
-
 @app.command()
 def report(
     records: Annotated[list[Path], typer.Argument(help="Records (JSON) that `run` wrote.")],
@@ -113,7 +110,12 @@ def report(
     Example: dpaudit report audits/audit.json --output report.html
     """
     audits = load_audits(*records)
-    page = write_html(audits, output, title=title)
+    try:
+        page = write_html(audits, output, title=title)
+    except (ValueError, ArithmeticError, TypeError) as problem:  # a record that follows its schema and makes no sense
+        if isinstance(problem, InputError):
+            raise
+        raise InputError(f"the records could not be drawn ({type(problem).__name__}: {problem}).") from None
     if as_json:
         print_json(audits.to_dict())
     else:
@@ -132,15 +134,18 @@ def demo(
 
     Example: dpaudit demo --output demo
     """
-    from dpaudit.demo import NEXT, demo_audits  # it needs scikit-learn's data, which is slow to import
+    from dpaudit.demo import EXPECTED, NEXT, demo_audits  # it needs scikit-learn's data, which is slow to import
 
-    output.mkdir(parents=True, exist_ok=True)
+    _files.folder(output)
     with interruptible():
-        audits = demo_audits(seed=seed, execution=Execution(workers=workers or -1))
+        audits = demo_audits(seed=seed, execution=Execution(workers=-1 if workers is None else workers))
     audits.save(output / "demo.json")
     page = write_html(audits, output / "report.html", title="dpaudit demo")
     if as_json:
         print_json(audits.to_dict())
         return
     print(summary_text(audits))
+    odd = [audit.name for audit in audits if audit.outcome is not EXPECTED[audit.name]]
+    if odd:
+        print(f"\nnot as expected: {', '.join(odd)}; a contradiction by chance is possible, and rare")
     print(f"\nreport: {page}\n{NEXT}")

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.auditing import bounds_of, usable
-from dpaudit.bounds import LowerBound, Relation
-from dpaudit.cli._app import Confidence, DeltaOption, Json, app, print_json, print_result
-from dpaudit.estimators import epsilon_from_stream
+from dpaudit.auditing.config import parsed_claim
+from dpaudit.bounds import Outcome, Relation, Verdict, percent
+from dpaudit.cli._app import Confidence, DeltaOption, Json, app, print_json
+from dpaudit.estimators import epsilon_from_stream, judge, judge_stream
 from dpaudit.evidence import (
     CanaryScores,
     Evidence,
@@ -59,15 +60,20 @@ def estimate(
     reduce: Annotated[str, typer.Option(help="One score a unit: mean, max or sum.")] = "mean",
     unit: Annotated[str | None, typer.Option(help="What one coin stands for; default the group column.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of ties and of thinning.")] = 0,
+    claim: Annotated[str | None, typer.Option(help="Also judge this claim, written as in an audit file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Lower bounds from scores.
+    """Lower bounds from scores; with a claim, its verdict too (exit codes as for `run`).
 
     Example: dpaudit estimate with.npy without.npy --how runs --relation add-remove --delta 1e-5
     """
     if how is How.STREAM:
         _refuse_unused({"--group": group, "--propensity": propensity}, "a stream has one row a run")
-        print_result(_of_stream(files, relation, (score, member), delta, confidence, unit or "record"), as_json)
+        pairs = _stream_pairs(files, relation, (score, member))
+        settings: dict[str, Any] = {"relation": relation, "confidence": confidence, "unit": unit or "record"}
+        bounds: tuple[Any, ...] = (epsilon_from_stream(pairs, delta=delta, **settings),)
+        verdict = None if claim is None else judge_stream(pairs, parsed_claim(claim), **settings)
+        _print_all(bounds, verdict, as_json)
         return
     if len(files) == 1 and how is None and _is_evidence(files[0]):
         _refuse_unused({"--relation": relation, "--group": group, "--unit": unit}, "a saved evidence file has its own")
@@ -75,24 +81,19 @@ def estimate(
     else:
         common = {"reduce": reduce, "unit": unit or group or "record", "seed": seed}
         evidence = _evidence(files, how, relation, Columns(score, member, group, propensity or []), common)
-    found = bounds_of(usable(evidence), delta=delta, confidence=confidence)
-    if len(found) == 1:
-        print_result(found[0], as_json)
-    else:
-        _print_bounds(found, as_json)
+    seen = usable(evidence)
+    bounds = bounds_of(seen, delta=delta, confidence=confidence)
+    _print_all(bounds, None if claim is None else judge(seen, parsed_claim(claim), confidence), as_json)  # type: ignore[arg-type]
 
 
-def _of_stream(
-    files: list[Path], relation: Relation | None, names: tuple[str, str], delta: float, confidence: float, unit: str
-) -> LowerBound:
-    """The anytime-valid bound: the rows in their order."""
+def _stream_pairs(files: list[Path], relation: Relation | None, names: tuple[str, str]) -> list[tuple[bool, float]]:
+    """The rows in their order, as (world, score)."""
     if len(files) != 1 or relation is None:
         raise InputError("`--how stream` reads one table and needs `--relation`.")
     table = _read(files[0])
     scores = check.scores(names[0], _column(files[0], table, names[0]))
     worlds = _flags(names[1], _column(files[0], table, names[1]))
-    pairs = zip(worlds.tolist(), scores.tolist(), strict=True)
-    return epsilon_from_stream(pairs, delta=delta, relation=relation, confidence=confidence, unit=unit)
+    return list(zip(worlds.tolist(), scores.tolist(), strict=True))
 
 
 def _refuse_unused(options: dict[str, Any], why: str) -> None:
@@ -102,14 +103,20 @@ def _refuse_unused(options: dict[str, Any], why: str) -> None:
             raise InputError(f"`{name}` has no effect here: {why}.")
 
 
-def _print_bounds(bounds: tuple[Any, ...], as_json: bool) -> None:
+def _print_all(bounds: tuple[Any, ...], verdict: Verdict | None, as_json: bool) -> None:
+    """Bounds and verdict; the exit code is the verdict's."""
     if as_json:
-        print_json([bound.to_dict() for bound in bounds])
-        return
-    for bound in bounds:
-        print(bound)
-    level = f"{100 * bounds[0].confidence:g}%"
-    print(f"Each bound is its own {level} statement. A bound of 0 is no evidence, not a clean bill of health.")
+        values: Any = [bound.to_dict() for bound in bounds] if len(bounds) > 1 else bounds[0].to_dict()
+        print_json(values if verdict is None else {"bounds": values, "verdict": verdict.to_dict()})
+    else:
+        for result in (*bounds, *(() if verdict is None else (verdict,))):
+            print(result)
+        if len(bounds) > 1:
+            level = percent(bounds[0].confidence)
+            print(f"Each bound is its own {level} statement. A bound of 0 is no evidence, not a clean bill of health.")
+    if verdict is not None:
+        unjudged = verdict.outcome is Outcome.UNINFORMATIVE
+        raise typer.Exit(1 if verdict.contradicted else 4 if unjudged else 0)
 
 
 UNSTATED = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,8 @@ STREAM_CAP = 10.0
 FIRST_PLAN = 16
 REPLAN = 1.2
 QUANTILES = np.linspace(0.03, 0.97, 17)
+LARGEST_STAKE = 0.45
+"""At epsilon 0; a lost bet then costs nine tenths of the wealth."""
 SHARE_OF_KELLY = 0.8
 """Stakes are a little below the plug-in optimum, because the plug-in is optimistic."""
 REFERENCES = ("Ville 1939", "Waudby-Smith and Ramdas, arXiv 2010.09686")
@@ -112,7 +114,7 @@ def _rates(present: NDArray[np.float64], absent: NDArray[np.float64]) -> tuple[N
 def _kelly(p: Any, q: Any, grow: Any, delta: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A stake a little below the best for hit rates p and q, and the growth of the wealth that it promises."""
     stake = SHARE_OF_KELLY * np.maximum(p - grow * q - delta, 0.0) / (2.0 * grow * (p + q))
-    stake = np.minimum(stake, 0.9 / (2.0 * grow + delta))
+    stake = np.minimum(stake, 2.0 * LARGEST_STAKE / (2.0 * grow + delta))
     growth = (
         p * np.log1p(stake * (2.0 - delta))
         + q * np.log1p(-stake * (2.0 * grow + delta))
@@ -166,6 +168,15 @@ def epsilon_from_stream(
     goal = None
     if until is not None:
         goal = math.ceil(check.number("until", until, low=0.0, high=STREAM_CAP) / _inversion.GRID_STEP - 1e-9)
+    for world, score in _pairs(runs):
+        state.update(world, score)
+        if goal is not None and np.all(state.best[: goal + 1] >= barrier):
+            break
+    return _bound_of(state, barrier, confidence, relation, unit)
+
+
+def _pairs(runs: Any) -> Iterator[tuple[Any, Any]]:
+    """Each run as (world, score), or a clear sentence."""
     if not hasattr(runs, "__iter__"):
         raise InputError(f"`runs` must be pairs (world, score), got {runs!r}.")
     for pair in runs:
@@ -173,10 +184,7 @@ def epsilon_from_stream(
             world, score = pair
         except (TypeError, ValueError):
             raise InputError(f"`runs` must be pairs (world, score), got {pair!r}.") from None
-        state.update(world, score)
-        if goal is not None and np.all(state.best[: goal + 1] >= barrier):
-            break
-    return _bound_of(state, barrier, confidence, relation, unit)
+        yield world, score
 
 
 def _check_coins(worlds: list[bool]) -> None:
@@ -305,15 +313,18 @@ def judge_stream(
     barrier, found = -math.log(1.0 - check.confidence(confidence)), as_relation(relation)
     check_comparable(found=found, promised=claim.relation, found_unit=unit, promised_unit=claim.unit, what="the stream")
     state = ClaimStream(claim) if state is None else state
-    for world, score in runs:
+    if state.claim is not claim and state.claim != claim:
+        raise InputError("`state` was made for another claim.", "one wealth belongs to one claim.")
+    for world, score in _pairs(runs):
         if state.best >= barrier:
             break
         state.update(world, score)
     _check_coins(state.worlds)
+    bets = max(0, len(state.scores) - FIRST_PLAN)
     return decide(
         refuted=state.best >= barrier,
         decisive=True,
-        reachable=True,
+        reachable=bets * math.log1p(2.0 * LARGEST_STAKE) >= barrier,  # every bet won at the highest stake
         detail=f"{len(state.scores):,} runs, wealth {math.exp(min(state.best, 700.0)):.3g} against the claimed curve",
         assumptions=(),
         accept=(),

@@ -43,6 +43,8 @@ class OneRun:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", relation(self.relation))
+        if not isinstance(self.unit, str) or not self.unit:
+            raise InputError(f"`unit` must be a word such as 'record' or 'user', got {self.unit!r}.")
         check.count("canaries", self.canaries, low=1)
         check.choice("sides", self.sides, SIDES)
         if isinstance(self.scores, str):

@@ -94,11 +94,6 @@ def inverted_scale(rng: Generator, scale: float, shape: tuple[int, ...]) -> NDAr
 # --------------------------------------------------------------------------------------------------------- mechanisms
 
 
-def _sensitivity(wanted: Relation) -> float:
-    """How far one change moves a sum of entries of size at most 1."""
-    return 2.0 if wanted in (Relation.SUBSTITUTE, Relation.LABEL) else 1.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class GaussianSum:
     """A sum of numbers, each clipped to [-1, 1], with Gaussian noise of this standard deviation."""
@@ -118,7 +113,7 @@ class GaussianSum:
         return _noisy_sums(dataset, seeds, self.noise, self.noise_multiplier)
 
     def claim(self, delta: float) -> UpperBound:
-        mu = _sensitivity(self.relation) / self.noise_multiplier
+        mu = accounting.sensitivity(self.relation) / self.noise_multiplier
         return accounting.gaussian(mu=mu, delta=delta, relation=self.relation)
 
 
@@ -138,7 +133,7 @@ class LaplaceSum:
         return self.release_many(dataset, [seed])[0]
 
     def release_many(self, dataset: Any, seeds: Sequence[int]) -> list[float]:
-        return _noisy_sums(dataset, seeds, self.noise, _sensitivity(self.relation) / self.epsilon)
+        return _noisy_sums(dataset, seeds, self.noise, accounting.sensitivity(self.relation) / self.epsilon)
 
     def claim(self, delta: float) -> UpperBound:
         return accounting.laplace(epsilon=self.epsilon, relation=self.relation, delta=delta)
@@ -184,7 +179,7 @@ class VectorSum:
         return [sums + self.noise(np.random.default_rng(seed), self.noise_multiplier, sums.shape) for seed in seeds]
 
     def claim(self, delta: float) -> UpperBound:
-        mu = _sensitivity(self.accounted or self.relation) / self.noise_multiplier
+        mu = accounting.sensitivity(self.accounted or self.relation) / self.noise_multiplier
         return accounting.gaussian(mu=mu, delta=delta, relation=self.relation)
 
 

@@ -5,6 +5,7 @@ Figures are the axes of `reporting.plot` as inline SVG, recoloured by CSS variab
 
 from __future__ import annotations
 
+import html
 import io
 import os
 import re
@@ -16,7 +17,7 @@ from typing import Any
 
 from dpaudit import __version__, _files
 from dpaudit.auditing.record import Audit, Audits, as_audits
-from dpaudit.bounds import LowerBound, Outcome, round_down, round_up
+from dpaudit.bounds import GAUSSIAN_ASSUMPTION, LowerBound, Outcome, percent, round_down, round_up, sentence_key
 from dpaudit.reporting import plot, tables
 
 MARKS = {
@@ -74,10 +75,11 @@ def to_html(audits: Audit | Iterable[Audit], *, title: str | None = None) -> str
             several=len(found) > 1,
             headings=tables.HEADINGS,
             rows=list(zip(tables.summary_rows(found), sections, strict=True)),
-            together=None if found.together is None else f"{100.0 * found.together:.6g}%",
+            together=None if found.together is None else percent(found.together),
+            everything=percent(found.everything),
             unjudged=[section for section in sections if not section["audit"].judged],
             sections=sections,
-            json=markupsafe.Markup(_record(found).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")),
+            json=markupsafe.Markup(html.escape(_record(found), quote=False)),
             version=__version__,
         )
     )
@@ -93,7 +95,7 @@ def _section(audit: Audit, anchor: str) -> dict[str, Any]:
         "anchor": anchor,
         "mark": MARKS[audit.outcome],
         "tone": _tone(audit.outcome),
-        "word": tables.WORDS[audit.outcome],
+        "word": tables.verdict_words(audit),
         "axis": _axis(audit, anchor),
         "figures": _figures(audit, anchor),
         "tested": _tested(audit),
@@ -101,7 +103,7 @@ def _section(audit: Audit, anchor: str) -> dict[str, Any]:
         "settings": _settings(audit),
         "bounds": [str(bound).splitlines() for bound in audit.bounds],
         "budget": [(s["statement"], f"{s['error']:.6g}", s["spent"]) for s in audit.budget],
-        "together": None if audit.together is None else f"{100.0 * audit.together:.6g}%",
+        "together": None if audit.together is None else percent(audit.together),
         "failure": audit.figures.get("failure", ""),
     }
 
@@ -125,24 +127,26 @@ def _tested(audit: Audit) -> list[tuple[str, str]]:
         rows.append(("evidence", f"{audit.evidence['type']}: {sizes}"))
         rows.append(("evidence digest", f"sha256 {audit.evidence['digest']}"))
     rows.append(("adjacency", f"{plan['relation']} of one {plan['unit']}"))
-    rows.append(("confidence", f"{100.0 * plan['confidence']:.6g}% for the verdict, and for each bound on its own"))
+    rows.append(("confidence", f"{percent(plan['confidence'])} for the verdict, and for each bound on its own"))
     if audit.fail_if is not None:
-        rows.append((f"fail if {audit.fail_if}", "yes" if audit.failed_if else "no"))
+        rows.append((f"fail if {audit.fail_if}", audit.condition_words))
     return rows
 
 
 def _assumed(audit: Audit) -> list[str]:
-    """Each assumption with the statement that rests on it."""
-    accepted = {text.strip().rstrip(".").casefold() for text in audit.accept}
-    rows = [("the verdict", text) for text in audit.verdict.assumptions]
+    """Each assumption with the statements that rest on it."""
+    accepted = {sentence_key(text) for text in audit.accept}
+    resting: dict[str, list[str]] = {}
+    for text in (*audit.verdict.assumptions, *audit.verdict.accepted):
+        resting.setdefault(text, []).append("the verdict")
     for bound in audit.bounds:
         head = str(bound).splitlines()[0].split("   ")[0]
-        what = head.split(", ")[-1] if isinstance(bound, LowerBound) and bound.parameter == "mu" else head
-        rows += [(what, text) for text in bound.assumptions]
-    taken = " (accepted)"
+        for text in bound.assumptions:
+            converted = text == GAUSSIAN_ASSUMPTION and isinstance(bound, LowerBound) and bound.parameter == "mu"
+            resting.setdefault(text, []).append(head.split(", ")[-1] if converted else head)
     return [
-        f"{text}{taken if text.strip().rstrip('.').casefold() in accepted else ''}: needed for {what}"
-        for what, text in rows
+        f"{text}{' (accepted)' if sentence_key(text) in accepted else ''}: needed for {'; '.join(what)}"
+        for text, what in resting.items()
     ]
 
 
@@ -212,13 +216,13 @@ def _figures(audit: Audit, anchor: str) -> list[Figure]:
 def _errors_caption(audit: Audit) -> str:
     words = "Error rates of the attack, on log axes."
     if "boxes" in audit.figures.get("errors", {}):
-        level = f"{100.0 * audit.plan['confidence']:.6g}%"
+        level = percent(audit.plan["confidence"])
         words += (
             " The squares are upper limits of both rates at the tested null ranks; all of them hold at once with "
             f"{level} confidence."
         )
-    if plot.comparable_claim(audit, "epsilon") is not None:
-        words += " A square inside the shaded area contradicts the claim; the verdict's own test is a little stronger."
+    if plot.alike(audit):
+        words += " Squares inside the shaded area speak against the claim; the verdict comes from its own test."
     return words
 
 
@@ -252,7 +256,7 @@ def _svg(canvas: Any, name: str, caption: str) -> str:
         text = text.replace(colour, f"var(--{role})")
     box = re.search(r'viewBox="([^"]+)"', text)
     assert box is not None
-    head = f'<svg viewBox="{box[1]}" {NAMESPACES} role="img" aria-label="{_attribute(caption)}">'
+    head = f'<svg viewBox="{box[1]}" {NAMESPACES} role="img" aria-label="{html.escape(caption)}">'
     return head + text[text.index(">") + 1 :]
 
 
@@ -267,12 +271,6 @@ def _compact(text: str) -> str:
 
 
 NAMESPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-
-
-def _attribute(text: str) -> str:
-    for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(character, entity)
-    return text
 
 
 @lru_cache(maxsize=1)

@@ -73,21 +73,28 @@ def _beside(ax: Any, x: float, y: float, words: str, right: float, colour: str) 
     ax.annotate(words, (x, y), xytext=(offset, 0), textcoords="offset points", **style)
 
 
-def comparable_claim(audit: Audit, parameter: str) -> float | None:
-    """The claimed value, if it is about what was audited and at the same delta; unlike relations are never compared."""
+def alike(audit: Audit) -> bool:
+    """Whether the claim is about what was audited: unlike relations and units are never drawn together."""
     claim, evidence = audit.claim, audit.evidence
-    if claim is None or evidence is None or claim.get(parameter) is None:
+    if claim is None or evidence is None:
+        return False
+    return bool(claim["relation"] == evidence["relation"] and claim["unit"] == evidence["unit"])
+
+
+def comparable_claim(audit: Audit, parameter: str) -> float | None:
+    """The claimed value, if it is about what was audited and at the same delta."""
+    claim = audit.claim
+    if claim is None or not alike(audit) or claim.get(parameter) is None:
         return None
-    alike = claim["relation"] == evidence["relation"] and claim["unit"] == evidence["unit"]
     same_delta = parameter != "epsilon" or claim["delta"] == audit.plan["delta"]
-    return float(claim[parameter]) if alike and same_delta else None
+    return float(claim[parameter]) if same_delta else None
 
 
 def errors(audit: Audit, *, ax: Any = None) -> Any:
     """Both error rates of the attack on log axes, with the claimed curve: under the claim no attack lies below it."""
     found, ax = _data(audit, "errors"), _axes(ax)
     x, y = _clipped(found["false_positive_rate"]), _clipped(found["false_negative_rate"])
-    claimed = found.get("claimed") if comparable_claim(audit, "epsilon") is not None else None
+    claimed = found.get("claimed") if alike(audit) else None
     if claimed is not None:
         cx, cy = _clipped(claimed["false_positive_rate"]), _clipped(claimed["false_negative_rate"])
         ax.plot(cx, cy, color=COLOURS["claim"], linewidth=1.8, linestyle=(0, (6, 2)), label="claimed curve")

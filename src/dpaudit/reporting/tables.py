@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from dpaudit._validate import InputError
-from dpaudit.auditing.record import Audit, as_audits
-from dpaudit.bounds import ClosenessRegion, LowerBound, Outcome, RenyiBound, round_down, round_up
+from dpaudit.auditing.record import Audit, as_audits, printable
+from dpaudit.bounds import ClosenessRegion, LowerBound, Outcome, RenyiBound, percent, round_down, round_up
 
 HEADINGS = ("mechanism", "relation", "lower bound", "claim", "ceiling", "verdict")
 WORDS = {
@@ -19,6 +19,7 @@ WORDS = {
     Outcome.NO_CLAIM: "no claim to judge",
     Outcome.FAILED: "failed",
 }
+NO_TEST = "no test of this claim"
 
 
 def summary_rows(audits: Audit | Iterable[Audit]) -> list[tuple[str, ...]]:
@@ -30,7 +31,7 @@ def summary_rows(audits: Audit | Iterable[Audit]) -> list[tuple[str, ...]]:
             lower_words(audit),
             claim_words(audit),
             ceiling_words(audit),
-            WORDS[audit.outcome],
+            verdict_words(audit),
         )
         for audit in as_audits(audits)
     ]
@@ -43,19 +44,25 @@ def summary_text(audits: Audit | Iterable[Audit]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join([*lines, "", closing(found)])
+    return printable("\n".join([*lines, "", closing(found)]))
 
 
 def closing(audits: Audit | Iterable[Audit]) -> str:
     """How many audits ended how, and how sure one may be of all of them at once."""
     found = as_audits(audits)
-    counts = {word: sum(audit.outcome is outcome for audit in found) for outcome, word in WORDS.items()}
-    listed = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    words = [verdict_words(audit) for audit in found]
+    order = [*WORDS.values(), NO_TEST]
+    listed = ", ".join(f"{words.count(word)} {word}" for word in order if word in words)
     total = f"{len(found)} audit{'s' if len(found) > 1 else ''}: {listed}."
     if found.together is None or len(found) == 1:
         return total
-    level = f"{100.0 * found.together:.6g}%"
-    return f"{total} All contradictions together are right with at least {level} confidence."
+    return f"{total} All contradictions together are right with at least {percent(found.together)} confidence."
+
+
+def verdict_words(audit: Audit) -> str:
+    """The outcome in words."""
+    paired = audit.evidence is not None and audit.evidence["type"] == "PairedScores"
+    return NO_TEST if audit.outcome is Outcome.UNINFORMATIVE and paired else WORDS[audit.outcome]
 
 
 def _relation(audit: Audit) -> str:
