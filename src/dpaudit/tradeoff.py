@@ -70,7 +70,8 @@ def gdp_delta(*, mu: float, epsilon: float) -> float:
 def gdp_epsilon(*, mu: float, delta: float) -> float:
     """The smallest epsilon with which mu-Gaussian-DP implies (epsilon, delta)-DP; the inverse of `gdp_delta`.
 
-    `delta = 0` gives infinity for every mu > 0: a Gaussian release is never purely private.
+    `delta = 0` gives infinity for every mu > 0: a Gaussian release is never purely private. So does mu above 1e8, where
+    epsilon exceeds 5e15 and floats no longer tell it from its neighbours.
 
     >>> f"{gdp_epsilon(mu=1.0, delta=1e-5):.6f}"
     '4.377178'
@@ -78,7 +79,7 @@ def gdp_epsilon(*, mu: float, delta: float) -> float:
     mu, delta = check.number("mu", mu, low=0.0, infinite=True), check.delta(delta)
     if mu == 0.0 or delta >= math.erf(mu / math.sqrt(8.0)):  # 2 Phi(mu/2) - 1
         return 0.0
-    if delta == 0.0 or mu == math.inf:
+    if delta == 0.0 or mu > 1e8:
         return math.inf
     target = math.log(delta)
 

@@ -212,6 +212,12 @@ class Audits(Sequence[Audit]):
     def __getitem__(self, index: Any) -> Any:
         return self.audits[index]
 
+    def __str__(self) -> str:
+        return "\n\n".join(str(audit) for audit in self.audits)
+
+    def _repr_html_(self) -> str:
+        return "".join(audit._repr_html_() for audit in self.audits)
+
     @property
     def together(self) -> float | None:
         """At least this confident that no verdict "contradicted" is wrong (union bound); None where none was tested."""

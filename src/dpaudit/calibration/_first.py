@@ -30,6 +30,7 @@ def _cell(
     must: str = "hold",
     *,
     at_least: int = 0,
+    quick: int = 400,
     words: str | None = None,
     **fixed: Any,
 ) -> Cell:
@@ -45,6 +46,7 @@ def _cell(
         partial(estimator, **given, **fixed),
         must,
         at_least,
+        quick,
     )
 
 
@@ -104,7 +106,7 @@ def _run_cells(confidence: float) -> Iterable[Cell]:
         stream = known.GaussianStream(mu, 600)
         bound = partial(streams.epsilon_from_stream, delta=delta, relation="add-remove", confidence=confidence)
         value = stream.curve.epsilon(delta)
-        yield Cell(f"epsilon_from_stream at delta {delta:g}", "every run, past only", stream, value, bound)
+        yield Cell(f"epsilon_from_stream at delta {delta:g}", "every run, past only", stream, value, bound, quick=150)
     for mu in (1.0, 0.0):
         stream = known.GaussianStream(mu, 600)
         pair = UpperBound(epsilon=stream.curve.epsilon(0.05), delta=0.05, relation=Relation.ADD_REMOVE)
@@ -142,7 +144,7 @@ def _canary_cells(confidence: float) -> Iterable[Cell]:
     mixing = known.single_mode(1.0 - confidence)
     yield _cell(canaries.mu_from_canaries, every, mixing, mixing.mu, **level)
     yield _cell(canaries.mu_from_canaries, grid, mixing, mixing.mu, **level)
-    yield _cell(canaries.mu_from_canaries, grid, known.MULTI_MODE, known.MULTI_MODE.mu, **level)
+    yield _cell(canaries.mu_from_canaries, grid, known.MULTI_MODE, known.MULTI_MODE.mu, quick=150, **level)
     kary = known.KaryResponseCanaries(1.0, 5, 1000)
     for strategy in (grid, every):
         family = tradeoff.randomized_response(5)

@@ -69,7 +69,7 @@ def run(
     if as_json:
         print_json(audits.to_dict())
     else:
-        print("\n\n".join(str(audit) for audit in audits))
+        print(audits)
     print(f"records, evidence and report: {page.parent}; open {page}", file=sys.stderr)
     raise typer.Exit(audits.exit_code())
 
