@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 
@@ -168,6 +169,23 @@ def test_two_processes_do_not_share_a_store(tmp_path):
     RunStore(tmp_path / "runs", plan="p").close()
 
 
+def test_fresh_forgets_under_the_lock(tmp_path):
+    with RunStore(tmp_path / "runs", plan="p") as store:
+        store.append(0, [1.0])
+        with pytest.raises(InputError, match="another process is using"):
+            RunStore(tmp_path / "runs", plan="p", fresh=True)
+    with RunStore(tmp_path / "runs", plan="p", fresh=True) as store:
+        assert store.done == {}
+
+
+def test_what_cannot_be_sent_or_kept(tmp_path):
+    lock = threading.Lock()
+    with pytest.raises(InputError, match="cannot be sent to worker processes"):
+        Execution(workers=2).map(lambda job: [float(lock.locked())], range(4))
+    with pytest.raises(InputError, match="is a folder"):
+        RunStore(tmp_path, plan="p")
+
+
 def test_no_folder(tmp_path):
     with pytest.raises(InputError, match="no folder"):
         RunStore(tmp_path / "nowhere" / "runs", plan="p")
@@ -179,11 +197,13 @@ def test_no_folder(tmp_path):
 def test_functions_by_name(tmp_path):
     (tmp_path / "helper_of_audit.py").write_text("SHIFT = 3.0\n")
     (tmp_path / "mine.py").write_text(
-        "from helper_of_audit import SHIFT\ndef score(world, seed):\n    return SHIFT * world\nnumber = 3\n"
+        "from helper_of_audit import SHIFT\ndef score(world: bool, seed: int):\n    return SHIFT * world\nnumber = 3\n"
     )
     found = load_function("mine.py:score", folder=tmp_path)
     assert found(True, 0) == 3.0
     assert call_name(found) == "mine.py:score"
+    assert found.__wrapped__.__annotations__["world"] is bool, "compiled as its own file would be"
+    assert not hasattr(found, "many")
     assert takes(found, "world", "seed")
     assert not takes(found, "one")
     assert Execution(workers=2).map(Caller(found), [True, False]) == [[3.0], [0.0]]
@@ -322,7 +342,7 @@ def start_and_kill(project, output, workers, rng):
         command(project, output, "--workers", workers), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     if wanted == 0:
-        time.sleep(float(rng.uniform(0.0, 1.5)))
+        time.sleep(float(rng.uniform(0.0, 0.8)))
     while lines_of(project / output) < before + wanted and running.poll() is None:
         time.sleep(0.002)
     running.kill()
@@ -336,8 +356,8 @@ def test_twenty_kills_and_the_record_is_identical(project, workers):
     subprocess.run(command(project, "whole", "--workers", "1"), check=True, capture_output=True)
     for output in ("a", "b"):
         (project / output).mkdir()
-        kills = [start_and_kill(project, output, workers, rng) for _ in range(5)]
-        assert all(kills), "killed, not finished"
+        kills = sum(start_and_kill(project, output, workers, rng) for _ in range(5))
+        assert kills >= 4, "killed while it was running; on a very quick machine the last one may have finished"
         subprocess.run(command(project, output, "--workers", "2"), check=True, capture_output=True)
         assert record_of(project, output) == record_of(project, "whole")
         evidence = (project / output / "audit.evidence.parquet").read_bytes()
@@ -382,9 +402,11 @@ def test_ctrl_c_on_a_terminal(project):
     )
     os.close(terminal)
     (project / "t").mkdir(exist_ok=True)
-    while lines_of(project / "t") < 20 and running.poll() is None:
+    deadline = time.monotonic() + 60.0
+    while lines_of(project / "t") < 20 and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     os.write(controller, b"\x03")
+    threading.Timer(60.0, running.kill).start()
     shown = io.BytesIO()
     while True:
         try:
@@ -408,6 +430,8 @@ def test_a_local_dask_cluster_too(project):
     """Without an address a cluster is started here; a worker that dies is a failed run."""
     serial = Execution(workers=1).map(double, range(12))
     assert Execution(workers=2, backend="dask").map(double, range(12)) == serial
+    with pytest.raises(RunFailed, match="worker process died"):
+        Execution(workers=2, backend="dask").map(dies, [0])
 
 
 def matrix(job):
@@ -471,6 +495,45 @@ class Plain:
 
     def method(self, world, seed):
         return self.scale
+
+
+FACTORS = {"scale": [1.0, np.float32(2.0)]}
+
+
+def helper(world):
+    return FACTORS["scale"][0] * world
+
+
+def calls_a_helper(world, seed):
+    return (lambda: helper(world))()
+
+
+class Base:
+    def __call__(self, world, seed):
+        return helper(world)
+
+
+class Derived(Base):
+    pass
+
+
+def test_fingerprints_reach_what_a_function_reaches(monkeypatch):
+    """Helpers, containers, base classes, data frames: an edit of any of them is another plan."""
+    import pandas as pd
+
+    table = pd.DataFrame({"x": np.arange(1000.0)})
+    other = table.copy()
+    other.loc[500, "x"] = -1.0
+    assert fingerprint(table) == fingerprint(table.copy()) != fingerprint(other)
+    assert fingerprint({"b", "a"}) == fingerprint({"a", "b"}) != fingerprint({"a"})
+    before = [fingerprint(calls_a_helper), fingerprint(Derived())]
+    monkeypatch.setitem(FACTORS, "scale", [1.0, np.float32(3.0)])
+    middle = [fingerprint(calls_a_helper), fingerprint(Derived())]
+    monkeypatch.setitem(globals(), "helper", lambda world: world)
+    after = [fingerprint(calls_a_helper), fingerprint(Derived())]
+    for found in zip(before, middle, after, strict=True):
+        assert len(set(found)) == 3
+    assert len(before[0]) == 64
 
 
 def test_fingerprints_of_callables_in_memory(monkeypatch):

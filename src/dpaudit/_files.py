@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tempfile
@@ -46,5 +47,8 @@ def folder(path: str | os.PathLike[str]) -> Path:
 
 
 def file_name(text: str) -> str:
-    """Any text as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80] or "audit"
+    """Any text as part of a file name; one that had to be changed keeps a mark of its own."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:80]
+    if plain.replace("-", "") == text.replace("-", "").replace(" ", "") and plain:
+        return plain
+    return f"{plain or 'audit'}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

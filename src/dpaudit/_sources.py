@@ -60,6 +60,12 @@ class FileFunction:
     def __name__(self) -> str:
         return self.name
 
+    @property
+    def many(self) -> Callable[..., Any]:
+        """The function's own `many`, where it has one."""
+        found: Callable[..., Any] = self.__wrapped__.many  # type: ignore[attr-defined]
+        return found
+
 
 def load_function(reference: str, *, field: str = "score", folder: str | os.PathLike[str] = ".") -> FileFunction:
     """The function of a "file.py:function" that the user asked to run; the file is relative to `folder`."""
@@ -89,7 +95,7 @@ def _loaded(path: str, name: str, digest: str) -> Callable[..., Any]:
             sys.path.insert(0, str(file.parent))
         sys.modules[unique] = module
         try:
-            exec(compile(file.read_bytes(), path, "exec"), module.__dict__)
+            exec(compile(file.read_bytes(), path, "exec", dont_inherit=True), module.__dict__)
         except (Exception, SystemExit) as problem:
             del sys.modules[unique]
             raise InputError(f"{file.name!r} could not be loaded ({type(problem).__name__}: {problem}).") from None
@@ -154,8 +160,9 @@ def _sources_digest(file: Path) -> str:
 def fingerprint(value: Any) -> str:
     """SHA-256 of a plan: dataclasses by their fields, arrays by content, functions by code. A changed plan is another.
 
-    Of a function in memory, its code, defaults, closure and the constants that it names are seen; what it calls in
-    other modules, and files that it reads, are not.
+    Of a function in memory everything that it reaches by name is seen: its code, defaults and closure, the globals that
+    it uses, the functions and classes that it calls, unless they belong to an installed package. Files that it reads
+    are not.
     """
     text = json.dumps([_environment(), _described(value, ())], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -170,9 +177,6 @@ def _described(value: Any, above: tuple[int, ...]) -> Any:
         return ["file", Path(value.path).name, value.name, value.digest]
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    if isinstance(value, np.ndarray):
-        content = np.ascontiguousarray(value).tobytes() if value.dtype.kind != "O" else repr(value.tolist()).encode()
-        return ["array", value.shape, str(value.dtype), hashlib.sha256(content).hexdigest()]
     if id(value) in above:
         return "itself"
     below = (*above, id(value))
@@ -180,41 +184,76 @@ def _described(value: Any, above: tuple[int, ...]) -> Any:
         return {str(name): _described(entry, below) for name, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_described(entry, below) for entry in value]
+    if isinstance(value, set | frozenset):
+        return sorted(json.dumps(_described(entry, below), sort_keys=True) for entry in value)
     if isinstance(value, types.FunctionType):
-        return ["function", value.__qualname__, *_function_parts(value, below)]
+        return ["function", value.__qualname__, *(_function_parts(value, below) if _users_own(value) else [])]
     if isinstance(value, types.MethodType):
         return [_described(value.__self__, below), _described(value.__func__, below)]
     if isinstance(value, functools.partial):
         return ["partial", *(_described(part, below) for part in (value.func, value.args, value.keywords))]
-    if isinstance(value, type | types.ModuleType | types.BuiltinFunctionType):
-        return getattr(value, "__qualname__", value.__name__)
+    if isinstance(value, type):
+        return ["class", value.__qualname__, _methods(value, below)]
+    if isinstance(value, types.ModuleType | types.BuiltinFunctionType):
+        return value.__name__
     return _described_object(value, below)
 
 
 def _described_object(value: Any, above: tuple[int, ...]) -> Any:
-    """An instance: its class with the code of its methods, and its fields; else its text without addresses."""
+    """An instance: of a class of the user's own by its methods and fields, of a package's by its content."""
     kind = type(value)
-    own = (
-        {f.name: getattr(value, f.name) for f in fields(value)}
-        if is_dataclass(value)
-        else getattr(value, "__dict__", None)
-    )
-    if own is None:
+    if _users_own(kind) or is_dataclass(value):
+        named = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else vars(value)
+        return [kind.__qualname__, _methods(kind, above), _described(named, above)]
+    import joblib
+
+    try:
+        return [kind.__qualname__, joblib.hash(value)]
+    except Exception:  # whatever cannot be pickled: its text, without addresses
         return [kind.__qualname__, re.sub(r" at 0x[0-9a-f]+", "", str(value))]
-    user_made = kind.__module__ not in sys.stdlib_module_names
-    methods = {n: _code(m.__code__) for n, m in vars(kind).items() if user_made and isinstance(m, types.FunctionType)}
-    return [kind.__qualname__, methods, _described(own, above)]
+
+
+def _users_own(value: Any) -> bool:
+    """Whether a function or class belongs to somebody's script or project, not to Python or an installed package."""
+    name = (getattr(value, "__module__", None) or "").split(".")[0]
+    if name in sys.stdlib_module_names and name != "__main__":
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is None or "site-packages" not in str(file)
+
+
+def _methods(kind: type, above: tuple[int, ...]) -> dict[str, Any]:
+    return {
+        name: _function_parts(member, above)
+        for base in reversed(kind.__mro__)
+        if _users_own(base)
+        for name, member in vars(base).items()
+        if isinstance(member, types.FunctionType) and id(member) not in above
+    }
 
 
 def _function_parts(function: types.FunctionType, above: tuple[int, ...]) -> list[Any]:
-    code = function.__code__
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    named = {name: function.__globals__.get(name) for name in code.co_names}
-    constants = {
-        n: _described(v, above) for n, v in named.items() if isinstance(v, str | int | float | bool | np.ndarray)
-    }
-    defaults = [function.__defaults__, function.__kwdefaults__]
-    return [_code(code), _described(cells, above), _described(defaults, above), constants]
+    below = (*above, id(function))
+    cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
+    reached = {name: function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__}
+    parts = [cells, function.__defaults__, function.__kwdefaults__, reached]
+    return [_code(function.__code__), *(_described(part, below) for part in parts)]
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Every name that a function uses, also in the functions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return True
+    return False
 
 
 def _code(code: types.CodeType) -> list[Any]:
@@ -225,6 +264,22 @@ def _code(code: types.CodeType) -> list[Any]:
 def _constant(value: Any) -> str:
     """A constant as text; the order of a set differs from process to process."""
     return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
+
+
+def file_names(files: Any) -> tuple[str, ...]:
+    """Names of files that are there."""
+    names = [files] if isinstance(files, str) else files
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str | os.PathLike) for name in names):
+        raise InputError(f"`files` must be a list of file names, got {files!r}.")
+    for name in names:
+        if not Path(name).is_file():
+            raise InputError(f"`files` must name files, and there is no {str(name)!r}.")
+    return tuple(str(name) for name in names)
+
+
+def file_digests(files: tuple[str, ...]) -> list[list[str]]:
+    """Names and content of files that belong to a plan."""
+    return [[Path(name).name, hashlib.sha256(Path(name).read_bytes()).hexdigest()] for name in files]
 
 
 def call_name(function: Any) -> str:

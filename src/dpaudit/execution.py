@@ -73,13 +73,17 @@ class RunStore:
     line that a kill tore off is dropped.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, plan: str):
+    def __init__(self, path: str | os.PathLike[str], *, plan: str, fresh: bool = False):
         self.path, self._plan = Path(path), plan
         if not self.path.parent.is_dir():
             raise InputError(f"no folder {str(self.path.parent)!r} to keep runs in.")
+        if self.path.is_dir():
+            raise InputError(f"{str(self.path)!r} is a folder, and runs are kept in a file.")
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             self._lock()
+            if fresh:
+                os.ftruncate(self._file, 0)
             self.done = self._read()
         except BaseException:
             os.close(self._file)
@@ -107,7 +111,11 @@ class RunStore:
 
     def _write(self, entry: dict[str, Any]) -> None:
         line = _line(entry)
-        if os.write(self._file, line) != len(line):
+        try:
+            whole = os.write(self._file, line) == len(line)
+        except OSError:
+            whole = False
+        if not whole:
             raise RunFailed(f"the store {str(self.path)!r} could not be written; is the disk full?")
 
     def _read(self) -> dict[int, list[float]]:
@@ -223,7 +231,7 @@ class Execution:
         if stops and len(done) < len(jobs):
             kept = "nothing is kept, for there is no store"
             if store is not None:
-                kept = f"they are kept in {str(store.path)!r}, and the same command goes on from there"
+                kept = f"they are kept in {str(store.path)!r}; the same command goes on from there (without --fresh)"
             raise Interrupted(f"{len(done):,} of {len(jobs):,} jobs were finished; {kept}.")
         if failures:
             raise min(failures, key=lambda failure: failure[0])[1]  # the first in order, whoever was quicker
@@ -238,38 +246,27 @@ class Execution:
         if self.backend == "joblib" and self.workers == 1:
             yield from _one_by_one(work, todo)
             return
+        if self.backend == "dask":
+            yield from _on_cluster(self.address, self.workers, work, todo)
+            return
         import joblib
 
-        with self._pool() as pool:
+        # one thread a worker: sums in another order would be other numbers
+        with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
             # one job a message, so that each is appended when it is finished; about half a millisecond a job
             parallel = joblib.Parallel(
-                n_jobs=pool, return_as="generator_unordered", batch_size=1, pre_dispatch="4 * n_jobs"
+                n_jobs=self.workers, return_as="generator_unordered", batch_size=1, pre_dispatch="4 * n_jobs"
             )
-            parent = os.getpid() if self.backend == "joblib" else 0
+            parent = os.getpid()
             results = parallel(joblib.delayed(_in_worker)(work, number, job, parent) for number, job in todo)
             try:
                 for result in results:  # noqa: UP028 - `yield from` would close joblib's generator, with its warning
                     yield result
             except Exception as problem:
-                if type(problem).__name__ not in WORKER_DIED:
-                    raise
-                raise RunFailed("a worker process died; it may have run out of memory: try fewer workers.") from None
+                raise _understood(problem) from None
             finally:
                 with warnings.catch_warnings(action="ignore"):  # that jobs in flight are given up is meant
                     results.close()
-
-    @contextlib.contextmanager
-    def _pool(self) -> Iterator[int]:
-        """The joblib backend to use meanwhile, and its number of processes."""
-        import joblib
-
-        if self.backend == "joblib":
-            # one thread a worker: sums in another order would be other numbers
-            with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-                yield self.workers
-            return
-        with _dask_client(self.address, self.workers) as client, joblib.parallel_config(backend="dask", client=client):
-            yield -1
 
     @contextlib.contextmanager
     def _bar(self, title: str, total: int, finished: int) -> Iterator[Callable[[], None]]:
@@ -307,7 +304,7 @@ def _gentle_interrupt(stops: list[int]) -> Iterator[None]:
 
 def _in_worker(work: Callable[[Any], Any], number: int, job: Any, parent: int) -> Any:
     """`_called` in another process, which leaves ctrl-C to the parent and does not outlive it."""
-    if parent == os.getppid():  # a process of this machine's pool (0: a cluster, which looks after its own)
+    if parent == os.getppid():
         _follow(parent)
     return _called(work, number, job)
 
@@ -346,6 +343,36 @@ def _called(work: Callable[[Any], Any], number: int, job: Any) -> tuple[int, lis
         text = "".join(traceback.format_exception(problem))
         describe = getattr(work, "describe", lambda job: f"job {number}")
         return number, [], RunFailed(f"{describe(job)} failed with {type(problem).__name__}: {problem}", text)
+
+
+def _on_cluster(
+    address: str | None, workers: int, work: Callable[[Any], Any], todo: Iterator[tuple[int, Any]]
+) -> Generator[Any, None, None]:
+    """The same through Dask's own futures: joblib's Dask backend waits for ever when a worker dies."""
+    with _dask_client(address, workers) as client:
+        import distributed
+
+        width = 4 * max(1, sum(client.nthreads().values()))
+        pending = distributed.as_completed()
+        pending.update(client.submit(_called, work, *one, pure=False) for one in itertools.islice(todo, width))
+        for future in pending:
+            try:
+                result = future.result()
+            except Exception as problem:
+                raise _understood(problem) from None
+            pending.update(client.submit(_called, work, *one, pure=False) for one in itertools.islice(todo, 1))
+            yield result
+
+
+def _understood(problem: Exception) -> Exception:
+    """What a pool's own error means."""
+    name = type(problem).__name__
+    if name == "PicklingError":
+        hint = "give it as 'file.py:function', or run in this process with workers=1."
+        return InputError(f"the score cannot be sent to worker processes ({problem}).", hint)
+    if name in WORKER_DIED:
+        return RunFailed("a worker process died; it may have run out of memory: try fewer workers.")
+    return problem
 
 
 @contextlib.contextmanager

@@ -42,7 +42,9 @@ def plan_runs(*, claim: UpperBound, detects: float = 0.5, confidence: float = 0.
         raise InputError(
             f"a claim of epsilon {claim.epsilon:g} at delta {claim.delta:g} with {share:g} of its noise would not be "
             f"caught by {MOST_RUNS:,} runs a side.",
-            "a claim with its curve (mu, dp_sgd) is far easier to test than a bare epsilon; or lower `detects`.",
+            "a claim with its curve (mu, dp_sgd) is far easier to test than a bare epsilon; or lower `detects`."
+            if claim.curve is None
+            else "lower `detects`, or give `runs`.",
         )
     return found
 

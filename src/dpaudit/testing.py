@@ -32,8 +32,8 @@ from dpaudit.bounds import Relation, UpperBound, percent
 from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators import ClaimStream, judge
 from dpaudit.evidence import RunScores
-from dpaudit.execution import Execution, distinct_seeds, stream
-from dpaudit.games.multi_run import Score, run_batch
+from dpaudit.execution import Execution, RunFailed, distinct_seeds, stream
+from dpaudit.games.multi_run import Score, check_score_call, run_batch
 
 EVIDENCE_FOLDER = ".dpaudit"
 BATCH = 16
@@ -113,6 +113,7 @@ def assert_private(
     >>> print(str(assert_private(score, claim=1.0, relation="add-remove")).split(";")[0] + ".")
     350 runs do not contradict mu <= 1.00, epsilon <= 4.38 at delta 1e-05.
     """
+    check_score_call(score)
     promised = _as_claim(claim, relation)
     error = (1.0 - check.confidence(confidence)) / 2.0
     planned = 2 * planning.plan_runs(claim=promised, detects=detects, confidence=1.0 - error)
@@ -161,7 +162,11 @@ def _played(score: Score, total: int, seed: int, execution: Execution) -> Iterat
     seeds = distinct_seeds(seed, "runs of a test", total)
     for start in range(0, total, BATCH):
         places = range(start, min(start + BATCH, total))
-        values = run_batch(score, [(k, [worlds[k]], [seeds[k]]) for k in places], execution)
+        try:
+            values = run_batch(score, [(k, [worlds[k]], [seeds[k]]) for k in places], execution)
+        except RunFailed as problem:
+            problem.add_note(problem.detail)
+            raise
         yield from zip(worlds[start : start + BATCH], values, strict=True)
 
 
@@ -179,7 +184,7 @@ def _violation(
     text = "run,member,score\n" + "".join(f"{k},{int(w)},{s!r}\n" for k, (w, s) in enumerate(rows))
     _files.write_text(file, text)
     command = ["dpaudit", "estimate", str(file), "--how", how, "--relation", str(claim.relation)]
-    command += ["--unit", claim.unit, "--delta", f"{claim.delta:g}", "--confidence", f"{confidence:g}"]
+    command += ["--unit", claim.unit, "--delta", repr(claim.delta), "--confidence", repr(confidence)]
     restated = claim_text(claim)
     if restated is not None:
         command += ["--claim", restated]

@@ -119,6 +119,11 @@ def test_one_run_and_evidence(load, rng):
         ("claim = { dp_sgd = { steps = 3 }, relation = 'label' }\n" + GAME, "`claim.dp_sgd` needs `noise_multiplier`"),
         ("claim = { dp_sgd = { step = 3 }, relation = 'label' }\n" + GAME, "did you mean `steps`"),
         ("claim = { laplace = { epsilon = 'x' }, relation = 'label' }\n" + GAME, "`epsilon` must be a number"),
+        (
+            CLAIM + "audit.detects = 0.5\ngame.one_run = { scores = 'audit.py:scores', canaries = 9 }",
+            "has its own size",
+        ),
+        (CLAIM + GAME + "game.multi_run.files = ['none']\ngame.multi_run.runs = 3", "`files` must name files"),
         ("claim = { epsilon = 1.0, relation = 'label' }\n" + GAME, "`claim.delta` is needed beside"),
         ("claim = { mu = 1.0, delta = '', relation = 'label' }\n" + GAME, "`delta` must be a number"),
         ("claim = { mu = 1.0, source = 3, relation = 'label' }\n" + GAME, "`claim.source` must be a text"),

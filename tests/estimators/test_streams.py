@@ -106,6 +106,8 @@ def test_the_stream_of_a_claim_belongs_to_it():
     for runs in ([], stream(1, 30.0, 18)):
         few = estimators.judge_stream(runs, claim, relation="add-remove")
         assert few.outcome is da.Outcome.UNINFORMATIVE, "not even a won bet each time would have done"
+    bare = da.UpperBound(epsilon=8.0, delta=1e-5, relation="add-remove")
+    assert estimators.judge_stream(stream(1, 30.0, 60), bare, relation="add-remove").outcome is da.Outcome.UNINFORMATIVE
     assert estimators.judge_stream(stream(2, 0.5, 600), claim, relation="add-remove").outcome is da.Outcome.CONSISTENT
 
 

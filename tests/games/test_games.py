@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpaudit import CanaryScores, InputError, RunScores, judge
-from dpaudit.execution import Execution, RunFailed
+from dpaudit.execution import Execution, RunFailed, load_function
 from dpaudit.games import Distinguisher, MultiRun, OneRun, verify
 from dpaudit.mechanisms import noise, zoo
 
@@ -94,6 +94,28 @@ def test_coins_are_fair_and_differ_between_seeds():
     assert abs(coins.mean() - 0.5) < 0.02
     assert np.unique(coins, axis=0).shape[0] == 400
     assert np.abs(np.corrcoef(coins.T) - np.eye(64)).max() < 0.25
+
+
+def test_many_of_a_score_by_name(tmp_path):
+    (tmp_path / "quick.py").write_text(
+        "def score(world, seed):\n    return 0.0\ndef many(world, seeds):\n    return [7.0 for _ in seeds]\n"
+        "score.many = many\n"
+    )
+    game = MultiRun(score=load_function("quick.py:score", folder=tmp_path), relation="label", runs=3, block=6)
+    assert game.play(seed=0, execution=SERIAL).present.tolist() == [7.0] * 3
+
+
+def test_listed_files_belong_to_the_plan(tmp_path):
+    data = tmp_path / "train.sh"
+    data.write_text("echo 1")
+    game = MultiRun(score=score, relation="label", runs=3, files=[str(data)])
+    before = game.fingerprint(0)
+    data.write_text("echo 2")
+    assert game.fingerprint(0) != before
+    with pytest.raises(InputError, match="there is no"):
+        MultiRun(score=score, relation="label", runs=3, files=["none.txt"])
+    with pytest.raises(InputError, match="`files` must be a list"):
+        OneRun(scores=scores, canaries=3, relation="label", files=3)
 
 
 def test_a_score_by_name(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ import numpy as np
 
 from dpaudit import __version__, estimators, planning
 from dpaudit import _validate as check
+from dpaudit._sources import file_digests
 from dpaudit._validate import InputError
 from dpaudit.auditing._figures import figures_of
 from dpaudit.auditing.record import Audit, Bound
@@ -42,7 +43,6 @@ DELTA = 1e-5
 DETECTS = 0.5
 ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 PACKAGES = ("numpy", "scipy", "dp-accounting")
-NO_RELATION = "substitute"  # a failed audit without a claim says nothing about any relation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,15 +213,16 @@ def conduct(
     claim_source: str = "",
     execution: Execution | None = None,
     store: str | Path | None = None,
+    fresh: bool = False,
 ) -> Audit:
-    """The audit of a game whose every setting is decided."""
+    """The audit of a game whose every setting is decided; `fresh` forgets the runs of the store."""
     execution = execution or Execution()
     began = time.perf_counter()
     played = isinstance(game, MultiRun | OneRun)
     if settings.fail_if is not None and isinstance(game, PairedScores | OutputCounts):
         raise InputError(f"`fail_if` needs a bound on epsilon or mu, and {type(game).__name__} gives none.")
     if played and settings.commitment is not None:
-        verify(game, seed=settings.seed, published=settings.commitment)
+        verify(game, seed=settings.seed, published=(settings.commitment.split() or [""])[-1])  # NAME sha256:... is fine
     elif settings.commitment is not None:
         raise InputError("`commitment` belongs to a game; evidence was made before.")
     common: dict[str, Any] = {
@@ -234,19 +235,18 @@ def conduct(
         "seeds": _seeds(game, settings) if played else {"seed": game.seed},
         "versions": _versions(),
     }
+    how = {"seed": settings.seed, "execution": execution, "store": store, "fresh": fresh, "title": settings.name}
     try:
-        evidence = (
-            game.play(seed=settings.seed, execution=execution, store=store, title=settings.name) if played else game
-        )
+        evidence = game.play(**how) if played else game
     except RunFailed as problem:
-        failure = _failure(problem, claim, settings, kept=store is not None)
+        failure = _failure(problem, game.relation, settings, kept=store is not None)
         return Audit(**common, **failure, timings=_timings(began, began, execution))
     ran = time.perf_counter()
     coins = usable(evidence)
     delta = _delta(claim, settings)
     bounds = bounds_of(coins, delta=delta, confidence=settings.confidence)
-    verdict = _verdict(coins, claim, settings)
-    budget = _budget(coins, bounds, verdict, settings.confidence)
+    verdict = verdict_of(coins, claim, confidence=settings.confidence, accept=settings.accept)
+    budget = _budget(coins, claim, bounds, verdict, settings.confidence)
     return Audit(
         **common,
         evidence=_evidence(evidence),
@@ -297,8 +297,11 @@ def _delta(claim: UpperBound | None, settings: Settings) -> float:
     return DELTA if claim is None else claim.delta
 
 
-def _verdict(evidence: Evidence, claim: UpperBound | None, settings: Settings) -> Verdict:
-    confidence, relation = settings.confidence, evidence.relation
+def verdict_of(
+    evidence: Evidence, claim: UpperBound | None, *, confidence: float, accept: tuple[str, ...] = ()
+) -> Verdict:
+    """`judge`, with "not comparable" and "no claim" as outcomes and not as errors."""
+    relation = evidence.relation
     if claim is None:
         return Verdict(
             outcome=Outcome.NO_CLAIM,
@@ -314,18 +317,18 @@ def _verdict(evidence: Evidence, claim: UpperBound | None, settings: Settings) -
             relation=relation,
         )
     try:
-        return estimators.judge(evidence, claim, confidence, settings.accept)
+        return estimators.judge(evidence, claim, confidence, accept)
     except NotComparable as problem:
-        return Verdict(
-            outcome=Outcome.NOT_COMPARABLE,
-            sentence=f"Not comparable: {problem.sentence}",
-            confidence=confidence,
-            relation=relation,
-        )
+        return not_comparable(problem, confidence, relation)
 
 
-def _failure(problem: RunFailed, claim: UpperBound | None, settings: Settings, *, kept: bool) -> dict[str, Any]:
-    relation = Relation(NO_RELATION) if claim is None else claim.relation
+def not_comparable(problem: NotComparable, confidence: float, relation: Relation) -> Verdict:
+    """A refused comparison as an outcome."""
+    sentence = f"Not comparable: {problem.sentence}"
+    return Verdict(outcome=Outcome.NOT_COMPARABLE, sentence=sentence, confidence=confidence, relation=relation)
+
+
+def _failure(problem: RunFailed, relation: Relation, settings: Settings, *, kept: bool) -> dict[str, Any]:
     sentence = f"Failed: {problem.sentence.rstrip('.')}."
     verdict = Verdict(outcome=Outcome.FAILED, sentence=sentence, confidence=settings.confidence, relation=relation)
     again = "Mend what failed and run it again."
@@ -352,9 +355,11 @@ def _plan(game: Any, claim: UpperBound | None, settings: Settings) -> dict[str, 
         if claim is not None and settings.detects is not None:
             plan["catches"] = planning.catches(claim, settings.detects)
         plan["fingerprint"] = game.fingerprint(settings.seed)
+        plan["files"] = file_digests(game.files)
     elif isinstance(game, OneRun):
         plan |= {"scores": call_name(game.scores), "canaries": game.canaries, "sides": game.sides}
         plan["fingerprint"] = game.fingerprint(settings.seed)
+        plan["files"] = file_digests(game.files)
     return plan
 
 
@@ -414,15 +419,15 @@ def _timings(began: float, ran: float, execution: Execution) -> dict[str, Any]:
 
 
 def _budget(
-    evidence: Evidence, bounds: tuple[Bound, ...], verdict: Verdict, confidence: float
+    evidence: Evidence, claim: UpperBound | None, bounds: tuple[Bound, ...], verdict: Verdict, confidence: float
 ) -> tuple[dict[str, Any], ...]:
     """Every statement and its share of error probability; an estimate is none."""
     shares = []
     error = 1.0 - confidence
     if verdict.p_value is not None:
-        shares.append({"statement": "verdict on the claim", "error": error, "spent": _spent(evidence)})
+        shares.append({"statement": "verdict on the claim", "error": error, "spent": _spent(evidence, claim)})
     if isinstance(evidence, RunScores):
-        spent = f"{_spent(evidence)}, both rates"
+        spent = f"{_spent(evidence, claim)}, both rates"
         shares.append({"statement": "limits of the error rates in the figure", "error": error, "spent": spent})
     for bound in bounds:
         if isinstance(bound, LowerBound) and bound.guarantee != "estimate":
@@ -433,9 +438,10 @@ def _budget(
     return tuple(shares)
 
 
-def _spent(evidence: Evidence) -> str:
+def _spent(evidence: Evidence, claim: UpperBound | None) -> str:
     if isinstance(evidence, RunScores):
-        ranks = len(null_ranks(RankGrid(), evidence.reduced().absent.size, extreme=False))
+        bare = claim is not None and claim.curve is None
+        ranks = len(null_ranks(RankGrid(), evidence.reduced().absent.size, extreme=bare))
         return f"{ranks} null ranks, Bonferroni"
     return "one test of the claimed curve"
 

@@ -192,6 +192,8 @@ def _game(
     kind: str, table: dict[str, Any], claim: UpperBound | None, settings: Settings, folder: Path
 ) -> tuple[Any, dict[str, str]]:
     """The game, and why each field that the file leaves out has its value."""
+    if settings.detects is not None and kind != "multi_run":
+        raise InputError(f"`detects` chooses the number of runs of `game.multi_run`; `game.{kind}` has its own size.")
     if kind == "evidence":
         check_keys("game.evidence", table, ("file",))
         return load_evidence(folder / _text(table, "game.evidence", "file")), {}
@@ -199,6 +201,8 @@ def _game(
     check_keys(f"game.{kind}", table, tuple(f.name for f in fields(made)))
     values, planned = dict(table), dict[str, str]()
     values[function] = load_function(_text(table, f"game.{kind}", function), field=function, folder=folder)
+    if isinstance(values.get("files"), list):
+        values["files"] = [str(folder / name) if isinstance(name, str) else name for name in values["files"]]
     for field in ("relation", "unit"):
         if field not in values and claim is not None:
             values[field] = getattr(claim, field)

@@ -61,6 +61,20 @@ def interruptible() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+@contextlib.contextmanager
+def stdout_for_data() -> Iterator[None]:
+    """Whatever the audited code and its processes print meanwhile goes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 @app.callback(invoke_without_command=True)
 def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:

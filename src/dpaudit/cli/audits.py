@@ -13,7 +13,7 @@ from dpaudit import _files
 from dpaudit._validate import InputError
 from dpaudit.auditing import Audit, Audits, conduct, load_audits
 from dpaudit.auditing.config import Configured, load_config
-from dpaudit.cli._app import Json, app, interruptible, print_json
+from dpaudit.cli._app import Json, app, interruptible, print_json, stdout_for_data
 from dpaudit.execution import Execution
 from dpaudit.games import MultiRun, OneRun
 from dpaudit.games._coins import HINT, hides
@@ -58,7 +58,7 @@ def run(
     _files.folder(output)
     given: dict[str, Any] = {"workers": workers, "backend": backend, "address": address}
     chosen = {name: value for name, value in given.items() if value is not None}
-    with interruptible():
+    with interruptible(), stdout_for_data():
         audits = Audits(
             tuple(
                 _run_one(one, output / name, replace(one.execution, **chosen), fresh)
@@ -79,11 +79,11 @@ def _run_one(one: Configured, place: Path, execution: Execution, fresh: bool) ->
     store = None
     if isinstance(one.game, MultiRun | OneRun):
         store = place.with_name(f"{place.name}-{one.game.fingerprint(one.settings.seed)[:12]}.runs")
-        if fresh:
-            store.unlink(missing_ok=True)
-        if store.exists():
+        if store.exists() and not fresh:
             print(f"going on from the runs kept in {store} (--fresh runs them again)", file=sys.stderr)
-    found = conduct(one.game, one.claim, one.settings, claim_source=one.source, execution=execution, store=store)
+    found = conduct(
+        one.game, one.claim, one.settings, claim_source=one.source, execution=execution, store=store, fresh=fresh
+    )
     if found.observed is not None:
         found.observed.save(place.with_name(f"{place.name}.evidence.parquet"))
     found.save(place.with_name(f"{place.name}.json"))

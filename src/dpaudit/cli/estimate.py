@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.auditing import bounds_of, usable
+from dpaudit.auditing import bounds_of, not_comparable, usable, verdict_of
 from dpaudit.auditing.config import parsed_claim
-from dpaudit.bounds import Outcome, Relation, Verdict, percent
+from dpaudit.bounds import NotComparable, Outcome, Relation, UpperBound, Verdict, percent
 from dpaudit.cli._app import Confidence, DeltaOption, Json, app, print_json
-from dpaudit.estimators import epsilon_from_stream, judge, judge_stream
+from dpaudit.estimators import epsilon_from_stream, judge_stream
 from dpaudit.evidence import (
     CanaryScores,
     Evidence,
@@ -72,7 +72,7 @@ def estimate(
         pairs = _stream_pairs(files, relation, (score, member))
         settings: dict[str, Any] = {"relation": relation, "confidence": confidence, "unit": unit or "record"}
         bounds: tuple[Any, ...] = (epsilon_from_stream(pairs, delta=delta, **settings),)
-        verdict = None if claim is None else judge_stream(pairs, parsed_claim(claim), **settings)
+        verdict = None if claim is None else _stream_verdict(pairs, parsed_claim(claim), settings)
         _print_all(bounds, verdict, as_json)
         return
     if len(files) == 1 and how is None and _is_evidence(files[0]):
@@ -83,7 +83,15 @@ def estimate(
         evidence = _evidence(files, how, relation, Columns(score, member, group, propensity or []), common)
     seen = usable(evidence)
     bounds = bounds_of(seen, delta=delta, confidence=confidence)
-    _print_all(bounds, None if claim is None else judge(seen, parsed_claim(claim), confidence), as_json)  # type: ignore[arg-type]
+    judged = None if claim is None else verdict_of(seen, parsed_claim(claim), confidence=confidence)
+    _print_all(bounds, judged, as_json)
+
+
+def _stream_verdict(pairs: list[tuple[bool, float]], claim: UpperBound, settings: dict[str, Any]) -> Verdict:
+    try:
+        return judge_stream(pairs, claim, **settings)
+    except NotComparable as problem:
+        return not_comparable(problem, settings["confidence"], settings["relation"])
 
 
 def _stream_pairs(files: list[Path], relation: Relation | None, names: tuple[str, str]) -> list[tuple[bool, float]]:
@@ -115,7 +123,7 @@ def _print_all(bounds: tuple[Any, ...], verdict: Verdict | None, as_json: bool) 
             level = percent(bounds[0].confidence)
             print(f"Each bound is its own {level} statement. A bound of 0 is no evidence, not a clean bill of health.")
     if verdict is not None:
-        unjudged = verdict.outcome is Outcome.UNINFORMATIVE
+        unjudged = verdict.outcome in (Outcome.UNINFORMATIVE, Outcome.NOT_COMPARABLE)
         raise typer.Exit(1 if verdict.contradicted else 4 if unjudged else 0)
 
 

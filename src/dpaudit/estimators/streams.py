@@ -249,6 +249,14 @@ class ClaimStream:
         self._next_plan = FIRST_PLAN
 
     @property
+    def reach(self) -> float:
+        """The log-wealth that a perfect attack on these worlds reaches, at the best tangent, direction and stake."""
+        worlds = np.array(self.worlds[FIRST_PLAN:], dtype=bool)
+        stakes = np.linspace(0.0, 1.0, 50)[:, None] * 2.0 * LARGEST_STAKE / (2.0 * np.exp(TANGENTS) + self._deltas)
+        won, lost = np.log1p(stakes * (2.0 - self._deltas)), np.log1p(-stakes * self._deltas)
+        return float(max(np.max(side.sum() * won + (~side).sum() * lost) for side in (worlds, ~worlds)))
+
+    @property
     def p_value(self) -> float:
         """One over the largest wealth so far: valid at every time."""
         return math.exp(-self.best)
@@ -320,11 +328,10 @@ def judge_stream(
             break
         state.update(world, score)
     _check_coins(state.worlds)
-    bets = max(0, len(state.scores) - FIRST_PLAN)
     return decide(
         refuted=state.best >= barrier,
         decisive=True,
-        reachable=bets * math.log1p(2.0 * LARGEST_STAKE) >= barrier,  # every bet won at the highest stake
+        reachable=state.reach >= barrier,
         detail=f"{len(state.scores):,} runs, wealth {math.exp(min(state.best, 700.0)):.3g} against the claimed curve",
         assumptions=(),
         accept=(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
+from dpaudit._sources import file_digests, file_names
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, relation
 from dpaudit.evidence import RunScores
@@ -46,6 +47,8 @@ class MultiRun:
         Runs in each world.
     block
         Runs a job. More than one is for scores that take less than a few milliseconds.
+    files
+        Files that the score reads or runs (data, scripts): changing one makes another plan.
     """
 
     score: Any
@@ -53,6 +56,7 @@ class MultiRun:
     runs: int
     unit: str = "record"
     block: int = 1
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", relation(self.relation))
@@ -62,11 +66,8 @@ class MultiRun:
         check.count("block", self.block, low=1)
         if isinstance(self.score, str):
             object.__setattr__(self, "score", load_function(self.score))
-        if not callable(self.score) or not takes(self.score, "world", "seed"):
-            raise InputError(
-                f"`score` must be a function of (world, seed), got {self.score!r}.",
-                "write def score(world: bool, seed: int) -> float.",
-            )
+        check_score_call(self.score)
+        object.__setattr__(self, "files", file_names(self.files))
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The world of each run: of every two runs one is with the record, and a coin says which."""
@@ -79,12 +80,21 @@ class MultiRun:
 
     def fingerprint(self, seed: int) -> str:
         """What a store of these runs belongs to; how they are cut into jobs does matter, who runs them does not."""
-        return fingerprint([self, seed])
+        return fingerprint([replace(self, files=()), seed, file_digests(self.files)])
 
     def play(
-        self, *, seed: int, execution: Execution | None = None, store: str | Path | None = None, title: str = "runs"
+        self,
+        *,
+        seed: int,
+        execution: Execution | None = None,
+        store: str | Path | None = None,
+        fresh: bool = False,
+        title: str = "runs",
     ) -> RunScores:
-        """Run everything that the store does not have yet; the same evidence from any number of workers."""
+        """Run everything that the store does not have yet; the same evidence from any number of workers.
+
+        `fresh` forgets what the store has.
+        """
         worlds, seeds = self.coins(seed), distinct_seeds(seed, "runs", 2 * self.runs)
         jobs = [
             (start, worlds[start : start + self.block].tolist(), seeds[start : start + self.block])
@@ -94,11 +104,20 @@ class MultiRun:
         if store is None:
             parts = execution.map(_Runner(self.score), jobs, title=title)
         else:
-            with RunStore(store, plan=self.fingerprint(seed)) as kept:
+            with RunStore(store, plan=self.fingerprint(seed), fresh=fresh) as kept:
                 parts = execution.map(_Runner(self.score), jobs, store=kept, title=title)
         scores = np.array([score for part in parts for score in part])
         return RunScores(
             present=scores[worlds], absent=scores[~worlds], relation=self.relation, unit=self.unit, seed=seed
+        )
+
+
+def check_score_call(score: Any) -> None:
+    """Refuse what cannot be called as a score."""
+    if not callable(score) or not takes(score, "world", "seed"):
+        raise InputError(
+            f"`score` must be a function of (world, seed), got {score!r}.",
+            "write def score(world: bool, seed: int) -> float.",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
+from dpaudit._sources import file_digests, file_names
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, relation
 from dpaudit.evidence import SIDES, CanaryScores
@@ -33,6 +34,8 @@ class OneRun:
         What a coin switches: "add-remove" (in, or nothing in its place) or "substitute" (this record, or its partner).
     sides
         How guesses are read off the scores; see `CanaryScores`.
+    files
+        Files that the function reads or runs: changing one makes another plan.
     """
 
     scores: Any
@@ -40,6 +43,7 @@ class OneRun:
     relation: Relation
     unit: str = "record"
     sides: str = "both"
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", relation(self.relation))
@@ -47,6 +51,7 @@ class OneRun:
             raise InputError(f"`unit` must be a word such as 'record' or 'user', got {self.unit!r}.")
         check.count("canaries", self.canaries, low=1)
         check.choice("sides", self.sides, SIDES)
+        object.__setattr__(self, "files", file_names(self.files))
         if isinstance(self.scores, str):
             object.__setattr__(self, "scores", load_function(self.scores, field="scores"))
         if not callable(self.scores) or not takes(self.scores, "included", "seed"):
@@ -65,10 +70,16 @@ class OneRun:
 
     def fingerprint(self, seed: int) -> str:
         """What a store of this run belongs to."""
-        return fingerprint([self, seed])
+        return fingerprint([replace(self, files=()), seed, file_digests(self.files)])
 
     def play(
-        self, *, seed: int, execution: Execution | None = None, store: str | Path | None = None, title: str = "run"
+        self,
+        *,
+        seed: int,
+        execution: Execution | None = None,
+        store: str | Path | None = None,
+        fresh: bool = False,
+        title: str = "run",
     ) -> CanaryScores:
         """Train once, or read the finished run from the store."""
         included, work = self.coins(seed), _Training(self.scores)
@@ -77,7 +88,7 @@ class OneRun:
         if store is None:
             (scores,) = execution.map(work, jobs, title=title)
         else:
-            with RunStore(store, plan=self.fingerprint(seed)) as kept:
+            with RunStore(store, plan=self.fingerprint(seed), fresh=fresh) as kept:
                 (scores,) = execution.map(work, jobs, store=kept, title=title)
         return CanaryScores(
             scores=scores,
