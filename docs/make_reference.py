@@ -61,8 +61,22 @@ def commands(command, path) -> list[str]:
 def render() -> str:
     lines = ["# Reference", "", "Made by `python docs/make_reference.py` from the docstrings.", "", "## `dpaudit`", ""]
     lines += table(dpaudit, sorted(dpaudit.__all__))
-    modules = ("estimators", "accounting", "mechanisms", "games", "auditing", "reporting", "reporting.plot", "testing")
-    for name in (*modules, "execution", "tradeoff", "divergences"):
+    modules = (
+        "estimators",
+        "accounting",
+        "mechanisms",
+        "mechanisms.dpsgd",
+        "games",
+        "attacks",
+        "auditing",
+        "reporting",
+        "reporting.plot",
+        "testing",
+        "execution",
+        "tradeoff",
+        "divergences",
+    )
+    for name in modules:
         module = importlib.import_module(f"dpaudit.{name}")
         lines += [f"## `dpaudit.{name}`", "", *table(module, own_names(module))]
     lines += ["## Command line", "", EXIT_CODES, ""]

@@ -27,6 +27,7 @@ LEVELS = {
     "data": 1,
     "accounting": 2,
     "mechanisms": 2,
+    "attacks": 2,
     "estimators": 3,
     "games": 3,
     "calibration": 4,
@@ -46,6 +47,7 @@ ALLOWED_SIDEWAYS = {
     ("_poisson_binomial", "_binomial"),
     ("evidence", "bounds"),
     ("mechanisms", "accounting"),
+    ("attacks", "mechanisms"),
     ("auditing", "planning"),
     ("testing", "planning"),
     ("testing", "auditing"),
@@ -102,7 +104,18 @@ def test_public_names_resolve_and_are_documented(name):
 
 @pytest.mark.parametrize(
     "module",
-    ["estimators", "accounting", "tradeoff", "divergences", "mechanisms", "games", "auditing", "reporting", "testing"],
+    [
+        "estimators",
+        "accounting",
+        "tradeoff",
+        "divergences",
+        "mechanisms",
+        "games",
+        "attacks",
+        "auditing",
+        "reporting",
+        "testing",
+    ],
 )
 def test_module_functions_are_documented(module):
     found = importlib.import_module(f"dpaudit.{module}")

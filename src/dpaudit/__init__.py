@@ -58,6 +58,7 @@ _MODULES = {
     name: f"dpaudit.{name}"
     for name in (
         "accounting",
+        "attacks",
         "auditing",
         "bounds",
         "calibration",

@@ -148,6 +148,18 @@ class RunStore:
         return {entry["job"]: entry["values"] for entry in entries[1:] if entry is not None}
 
 
+@contextlib.contextmanager
+def kept_runs(
+    path: str | os.PathLike[str] | None, *, plan: Callable[[], str], fresh: bool = False
+) -> Iterator[RunStore | None]:
+    """The store of a plan while its jobs run, or none where nothing is to be kept."""
+    if path is None:
+        yield None
+        return
+    with RunStore(path, plan=plan(), fresh=fresh) as store:
+        yield store
+
+
 def _line(entry: dict[str, Any]) -> bytes:
     text = json.dumps(entry)
     return f"{zlib.crc32(text.encode()):08x} {text}\n".encode()
@@ -409,6 +421,7 @@ __all__ = [
     "call_name",
     "distinct_seeds",
     "fingerprint",
+    "kept_runs",
     "load_function",
     "stream",
     "takes",

@@ -7,7 +7,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -36,8 +36,9 @@ from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators.thresholds import RankGrid, null_ranks
 from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores
 from dpaudit.execution import Execution, RunFailed, call_name
-from dpaudit.games import MultiRun, OneRun, verify
+from dpaudit.games import Game, MultiRun, OneRun, TrainedRuns, verify
 from dpaudit.games._coins import hides
+from dpaudit.mechanisms.dpsgd import BLOCK
 
 DELTA = 1e-5
 DETECTS = 0.5
@@ -169,7 +170,7 @@ def as_game(
     """The game or evidence itself; a score becomes a `MultiRun` of the relation and size that the claim asks for."""
     if runs is not None and settings.detects is not None:
         raise InputError("`detects` chooses the number of runs, and `runs` gives it.", "leave one of them out.")
-    if isinstance(source, MultiRun | OneRun | Evidence):
+    if isinstance(source, Game | Evidence):
         if relation is not None or runs is not None:
             kind = type(source).__name__
             raise InputError(f"`relation` and `runs` belong to a score; {kind} carries its own.")
@@ -218,7 +219,7 @@ def conduct(
     """The audit of a game whose every setting is decided; `fresh` forgets the runs of the store."""
     execution = execution or Execution()
     began = time.perf_counter()
-    played = isinstance(game, MultiRun | OneRun)
+    played = isinstance(game, Game)
     if settings.fail_if is not None and isinstance(game, PairedScores | OutputCounts):
         raise InputError(f"`fail_if` needs a bound on epsilon or mu, and {type(game).__name__} gives none.")
     if played and settings.commitment is not None:
@@ -356,6 +357,11 @@ def _plan(game: Any, claim: UpperBound | None, settings: Settings) -> dict[str, 
             plan["catches"] = planning.catches(claim, settings.detects)
         plan["fingerprint"] = game.fingerprint(settings.seed)
         plan["files"] = file_digests(game.files)
+    elif isinstance(game, TrainedRuns):
+        plan |= {"score": call_name(game.score), "runs": game.runs, "block": game.blocks * BLOCK}
+        plan["recipe"] = {f.name: getattr(game.recipe, f.name) for f in fields(game.recipe)}
+        plan["at"] = game.recipe.steps if game.at is None else game.at
+        plan["fingerprint"] = game.fingerprint(settings.seed)
     elif isinstance(game, OneRun):
         plan |= {"scores": call_name(game.scores), "canaries": game.canaries, "sides": game.sides}
         plan["fingerprint"] = game.fingerprint(settings.seed)

@@ -3,6 +3,7 @@
 | game | what it needs | evidence | coins |
 |---|---|---|---|
 | `MultiRun` | `score(world, seed)`, many runs | `RunScores` | a fair coin orders each pair of with and without |
+| `TrainedRuns` | a recipe of batched DP-SGD, its data and a canary | `RunScores` | the same |
 | `OneRun` | `scores(included, seed)`, one run | `CanaryScores` | one fair coin for each canary |
 
 The coins are drawn from the seed before anything runs. `commitment(seed)` is a hash that may be published before
@@ -13,5 +14,9 @@ the seed, so take one of 128 random bits.
 from dpaudit.games._coins import verify
 from dpaudit.games.multi_run import Distinguisher, MultiRun, Score
 from dpaudit.games.one_run import OneRun
+from dpaudit.games.trained_runs import TrainedRuns
 
-__all__ = ["Distinguisher", "MultiRun", "OneRun", "Score", "verify"]
+Game = MultiRun | OneRun | TrainedRuns
+"""Whatever can be played."""
+
+__all__ = ["Distinguisher", "MultiRun", "OneRun", "Score", "TrainedRuns", "verify"]

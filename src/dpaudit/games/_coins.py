@@ -21,6 +21,12 @@ def fair_coins(seed: int, purpose: str, count: int) -> NDArray[np.bool_]:
     return stream(check.count("seed", seed), purpose).random(count) < 0.5
 
 
+def paired_worlds(seed: int, purpose: str, pairs: int) -> NDArray[np.bool_]:
+    """Worlds of runs: of every two one is with the record, and a fair coin says which."""
+    first = fair_coins(seed, purpose, pairs)
+    return np.stack([first, ~first], axis=1).ravel()
+
+
 def commitment(seed: int, purpose: str, coins: NDArray[np.bool_]) -> str:
     """sha256 of the purpose, the seed and the coins that it gives."""
     text = f"dpaudit coins 1\n{purpose}\n{seed}\n{coins.size}\n".encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from dpaudit._sources import file_digests, file_names
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, relation
 from dpaudit.evidence import RunScores
-from dpaudit.execution import Execution, RunFailed, RunStore, distinct_seeds, fingerprint, load_function, takes
+from dpaudit.execution import Execution, RunFailed, distinct_seeds, fingerprint, kept_runs, load_function, takes
 from dpaudit.games import _coins
 
 PURPOSE = "worlds of runs"
@@ -71,8 +72,7 @@ class MultiRun:
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The world of each run: of every two runs one is with the record, and a coin says which."""
-        first = _coins.fair_coins(seed, PURPOSE, self.runs)
-        return np.stack([first, ~first], axis=1).ravel()
+        return _coins.paired_worlds(seed, PURPOSE, self.runs)
 
     def commitment(self, seed: int) -> str:
         """A hash that commits to the order of the worlds."""
@@ -100,12 +100,8 @@ class MultiRun:
             (start, worlds[start : start + self.block].tolist(), seeds[start : start + self.block])
             for start in range(0, 2 * self.runs, self.block)
         ]
-        execution = execution or Execution()
-        if store is None:
-            parts = execution.map(_Runner(self.score), jobs, title=title)
-        else:
-            with RunStore(store, plan=self.fingerprint(seed), fresh=fresh) as kept:
-                parts = execution.map(_Runner(self.score), jobs, store=kept, title=title)
+        with kept_runs(store, plan=partial(self.fingerprint, seed), fresh=fresh) as kept:
+            parts = (execution or Execution()).map(_Runner(self.score), jobs, store=kept, title=title)
         scores = np.array([score for part in parts for score in part])
         return RunScores(
             present=scores[worlds], absent=scores[~worlds], relation=self.relation, unit=self.unit, seed=seed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from dpaudit._sources import file_digests, file_names
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, relation
 from dpaudit.evidence import SIDES, CanaryScores
-from dpaudit.execution import Execution, RunFailed, RunStore, distinct_seeds, fingerprint, load_function, takes
+from dpaudit.execution import Execution, RunFailed, distinct_seeds, fingerprint, kept_runs, load_function, takes
 from dpaudit.games import _coins
 
 PURPOSE = "coins of canaries"
@@ -84,12 +85,8 @@ class OneRun:
         """Train once, or read the finished run from the store."""
         included, work = self.coins(seed), _Training(self.scores)
         jobs = [(included, distinct_seeds(seed, "run", 1)[0])]
-        execution = execution or Execution()
-        if store is None:
-            (scores,) = execution.map(work, jobs, title=title)
-        else:
-            with RunStore(store, plan=self.fingerprint(seed), fresh=fresh) as kept:
-                (scores,) = execution.map(work, jobs, store=kept, title=title)
+        with kept_runs(store, plan=partial(self.fingerprint, seed), fresh=fresh) as kept:
+            (scores,) = (execution or Execution()).map(work, jobs, store=kept, title=title)
         return CanaryScores(
             scores=scores,
             included=included,

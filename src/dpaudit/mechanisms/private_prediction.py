@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
@@ -59,11 +59,11 @@ def multinomial_argmax_probabilities(
         raise InputError(f"`special` must be a law over the same {law.size} classes, got {odd.size}.")
     x, scale = _panels(-REACH * sigma, k + REACH * sigma, math.ceil((k / sigma + 2.0 * REACH) / 8.0))
     degree = k if odd is None else k - 1
-    masses = stats.poisson.pmf(np.arange(degree + 1)[None, :], (k * law)[:, None])
+    masses = _poisson(np.arange(degree + 1)[None, :], (k * law)[:, None])
     plain = _coefficients(x, masses, sigma, shift=0.0)
     moved = None if odd is None else _coefficients(x, masses, sigma, shift=1.0)
     found = _coefficient_of_argmax(plain, moved, odd, degree)
-    return np.asarray(scale @ found) / float(stats.poisson.pmf(k, k))
+    return np.asarray(scale @ found) / float(_poisson(k, k))
 
 
 def _panels(low: float, high: float, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -136,6 +136,10 @@ def _last(a: Dual, b: Dual) -> NDArray[np.float64]:
     return np.einsum("nh,nh->n", a[0], b[1][:, ::-1]) + np.einsum("nh,nh->n", a[1], b[0][:, ::-1])
 
 
+def _poisson(count: Any, mean: Any) -> Any:
+    return np.exp(special.xlogy(count, mean) - mean - special.gammaln(np.asarray(count) + 1.0))
+
+
 def knn_inclusion_probability(*, rank: int, neighbors: int, sampling_rate: float) -> float:
     """P(the point of this rank is among the k nearest of a Poisson subsample): gamma P(Bin(rank - 1, gamma) <= k - 1).
 
@@ -144,4 +148,6 @@ def knn_inclusion_probability(*, rank: int, neighbors: int, sampling_rate: float
     """
     rank, k = check.count("rank", rank, low=1), check.count("neighbors", neighbors, low=1)
     gamma = check.number("sampling_rate", sampling_rate, low=5e-324, high=1.0)
+    from scipy import stats  # slow to import
+
     return gamma * float(stats.binom.cdf(k - 1, rank - 1, gamma))
