@@ -387,8 +387,12 @@ def test_no_scheduler_answers(project):
     assert "no Dask scheduler answers" in found.stderr.splitlines()[-1]
 
 
-def test_ctrl_c_on_a_terminal(project):
-    """A real terminal: a bar with the time left, then ctrl-C, a sentence, exit code 130, and a store that resumes."""
+@pytest.mark.parametrize("lines", [1, 20])
+def test_ctrl_c_on_a_terminal(project, lines):
+    """A real terminal: a bar with the time left, then ctrl-C, a sentence, exit code 130, and a store that resumes.
+
+    With the header line alone the workers are only starting, and ctrl-C ends them before they can ignore it.
+    """
     import pty
 
     controller, terminal = pty.openpty()
@@ -403,7 +407,7 @@ def test_ctrl_c_on_a_terminal(project):
     os.close(terminal)
     (project / "t").mkdir(exist_ok=True)
     deadline = time.monotonic() + 60.0
-    while lines_of(project / "t") < 20 and running.poll() is None and time.monotonic() < deadline:
+    while lines_of(project / "t") < lines and running.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     os.write(controller, b"\x03")
     threading.Timer(60.0, running.kill).start()

@@ -240,6 +240,9 @@ class Execution:
                     advance()
         except KeyboardInterrupt:
             stops.append(signal.SIGINT)
+        except RunFailed:
+            if not stops:  # ctrl-C may end a worker that was only starting, before it could leave it to us
+                raise
         if stops and len(done) < len(jobs):
             kept = "nothing is kept, for there is no store"
             if store is not None:
