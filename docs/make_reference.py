@@ -20,6 +20,8 @@ EXIT_CODES = (
 
 
 def first_line(found) -> str:
+    if not (inspect.isclass(found) or inspect.isfunction(found) or inspect.ismodule(found)):
+        return "A constant, described where it stands."
     return (inspect.getdoc(found) or "").strip().splitlines()[0].replace("|", "\\|")
 
 
@@ -68,6 +70,7 @@ def render() -> str:
         "mechanisms.dpsgd",
         "games",
         "attacks",
+        "opacus",
         "auditing",
         "reporting",
         "reporting.plot",
@@ -75,6 +78,8 @@ def render() -> str:
         "execution",
         "tradeoff",
         "divergences",
+        "papers",
+        "data",
     )
     for name in modules:
         module = importlib.import_module(f"dpaudit.{name}")

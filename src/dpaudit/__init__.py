@@ -69,6 +69,7 @@ _MODULES = {
         "execution",
         "games",
         "mechanisms",
+        "opacus",
         "planning",
         "reporting",
         "testing",

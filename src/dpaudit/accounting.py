@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -265,6 +265,85 @@ def _dp_accounting() -> tuple[Any, Any]:
             "pip install 'dpaudit[accounting]', or give the claim as a number.",
         ) from None
     return privacy_loss_distribution, NeighboringRelation
+
+
+def noise_multiplier_for(
+    *, epsilon: float, delta: float, sampling_rate: float, steps: int, relation: Relation | str
+) -> float:
+    """The least noise multiplier (to 1e-4 of itself, rounded up) for which DP-SGD promises this epsilon at delta.
+
+    >>> sigma = noise_multiplier_for(epsilon=4.0, delta=1e-5, sampling_rate=1.0, steps=1, relation="add-remove")
+    >>> round(sigma, 3)
+    1.081
+    """
+    wanted = check.number("epsilon", epsilon, low=1e-3)
+    if not 0.0 < check.delta(delta) < 1.0:
+        raise InputError(f"`delta` must be in (0, 1) for Gaussian noise, got {delta:g}.")
+    _dp_sgd_arguments(1.0, sampling_rate, steps)
+
+    def enough(sigma: float) -> bool:
+        return _epsilon_of(sigma, sampling_rate, steps, delta, as_relation(relation)) <= wanted
+
+    low, high = 0.5, 1.0
+    while not enough(high):
+        low, high = high, 2.0 * high
+    while enough(low):
+        low, high = 0.5 * low, low
+    while high > low * (1.0 + 1e-4):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _epsilon_of(sigma: float, rate: float, steps: int, delta: float, relation: Relation) -> float:
+    if rate == 1.0:
+        return Gaussian(sensitivity(relation) * math.sqrt(steps) / sigma).epsilon(delta) * UP
+    return float(_losses(sigma, rate, steps, _replaces(relation), pessimistic=True).get_epsilon_for_delta(delta))
+
+
+def sold_as(upper: UpperBound, relation: Relation | str) -> UpperBound:
+    """The number and curve of one adjacency, promised for another: a claim to be tested, never a bound that follows.
+
+    "Add/remove accounting sold as attribute protection" is `sold_as(add_remove, "substitute")` (paper 001).
+    """
+    asked = as_relation(relation)
+    if asked is upper.relation:
+        return upper
+    method = f"{upper.method}, accounted for {upper.relation} and sold as {asked}"
+    return replace(upper, relation=asked, method=method, terms=None)
+
+
+@dataclass(frozen=True)
+class Adjacencies:
+    """What the same DP-SGD promises after some steps under three readings; every number is an upper bound on epsilon.
+
+    `by_group` is what group privacy makes of the add/remove promise (paper 001, theorem 4.1, best pair at delta).
+    """
+
+    steps: int
+    delta: float
+    add_remove: float
+    substitute: float
+    by_group: float
+
+
+def adjacencies(
+    *, noise_multiplier: float, sampling_rate: float, steps: Iterable[int], delta: float
+) -> tuple[Adjacencies, ...]:
+    """Epsilon at each of these steps under add/remove, substitution, and substitution by group privacy.
+
+    >>> (one,) = adjacencies(noise_multiplier=1.0, sampling_rate=1.0, steps=[1], delta=1e-5)
+    >>> [round(value, 2) for value in (one.add_remove, one.substitute, one.by_group)]
+    [4.38, 10.0, 12.1]
+    """
+    found = []
+    for count in check.items("steps", steps):
+        common = {"noise_multiplier": noise_multiplier, "sampling_rate": sampling_rate, "steps": count, "delta": delta}
+        plain = dp_sgd(**common, relation=Relation.ADD_REMOVE)
+        replaced = dp_sgd(**common, relation=Relation.SUBSTITUTE)
+        group = group_privacy(plain, delta=delta)
+        found.append(Adjacencies(count, delta, plain.epsilon, replaced.epsilon, group.epsilon))
+    return tuple(found)
 
 
 # ------------------------------------------------------------------------------------------------- private prediction

@@ -8,6 +8,8 @@
 A green test is a statement: had only half of the promised noise been there (`detects`), it would have been red with
 probability about .9 for an attack as good as such a mechanism allows. A red one is wrong with probability at most
 1 - confidence, 1e-6 by default, because 20 honest tests at 95% would be red two nights of three.
+
+Would the test notice a bug? `kill_mutants` breaks the trainer on purpose, one bug at a time, and repeats the test.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import math
 import os
 import random
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +37,7 @@ from dpaudit.estimators import ClaimStream, judge
 from dpaudit.evidence import RunScores
 from dpaudit.execution import Execution, RunFailed, distinct_seeds, stream
 from dpaudit.games.multi_run import Score, check_score_call, run_batch
+from dpaudit.mutants import MutantOutcome, Mutated, MutationReport, mutants
 
 EVIDENCE_FOLDER = ".dpaudit"
 BATCH = 16
@@ -114,6 +118,57 @@ def assert_private(
     350 runs do not contradict mu <= 1.00, epsilon <= 4.38 at delta 1e-05.
     """
     check_score_call(score)
+    plan = _planned(claim, relation, detects=detects, confidence=confidence, seed=seed, runs=runs, execution=execution)
+    bets = ClaimStream(plan.claim)
+    how, p_value = plan.put_to_test(score, bets)
+    if how is not None:
+        raise _violation(plan.claim, bets, (how, p_value), confidence, name, evidence)
+    return Assurance(plan.total, plan.planned, min(1.0, p_value), confidence, detects, plan.claim)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One test, decided before anything runs; the honest score and its mutants are put to the same one."""
+
+    claim: UpperBound
+    error: float
+    """Of each of the two tests."""
+    planned: int
+    total: int
+    seed: int
+    execution: Execution
+
+    def put_to_test(self, score: Score, bets: ClaimStream) -> tuple[str | None, float]:
+        """Which of the two tests refutes the claim, "stream" or "runs", or neither; and the doubled p-value."""
+        for world, value in _played(score, self.total, self.seed, self.execution):
+            bets.update(world, value)
+            if bets.best >= -math.log(self.error):
+                return "stream", 2.0 * bets.p_value
+        worlds, scores = np.array(bets.worlds), np.array(bets.scores)
+        runs = RunScores(
+            present=scores[worlds],
+            absent=scores[~worlds],
+            relation=self.claim.relation,
+            unit=self.claim.unit,
+            seed=self.seed,
+        )
+        verdict = judge(runs, self.claim, 1.0 - self.error)
+        assert verdict.p_value is not None
+        if verdict.contradicted:
+            return "runs", 2.0 * verdict.p_value
+        return None, 2.0 * min(verdict.p_value, bets.p_value)
+
+
+def _planned(
+    claim: Any,
+    relation: Relation | str | None,
+    *,
+    detects: float,
+    confidence: float,
+    seed: int,
+    runs: int | None,
+    execution: Execution | None,
+) -> _Plan:
     promised = _as_claim(claim, relation)
     error = (1.0 - check.confidence(confidence)) / 2.0
     planned = 2 * planning.plan_runs(claim=promised, detects=detects, confidence=1.0 - error)
@@ -123,20 +178,7 @@ def assert_private(
             f"{total:,} runs cannot catch {detects:g} of the promised noise at confidence {confidence:g}: "
             f"{planned:,} are needed. Allow more runs, a lower confidence, or a smaller `detects`."
         )
-    bets = ClaimStream(promised)
-    for world, value in _played(score, total, seed, execution or Execution(workers=1)):
-        bets.update(world, value)
-        if bets.best >= -math.log(error):
-            raise _violation(promised, bets, ("stream", 2.0 * bets.p_value), confidence, name, evidence)
-    worlds, scores = np.array(bets.worlds), np.array(bets.scores)
-    runs_seen = RunScores(
-        present=scores[worlds], absent=scores[~worlds], relation=promised.relation, unit=promised.unit, seed=seed
-    )
-    verdict = judge(runs_seen, promised, 1.0 - error)
-    assert verdict.p_value is not None
-    if verdict.contradicted:
-        raise _violation(promised, bets, ("runs", 2.0 * verdict.p_value), confidence, name, evidence)
-    return Assurance(total, planned, min(1.0, 2.0 * min(verdict.p_value, bets.p_value)), confidence, detects, promised)
+    return _Plan(promised, error, planned, total, seed, execution or Execution(workers=1))
 
 
 def _as_claim(claim: Any, relation: Relation | str | None) -> UpperBound:
@@ -193,6 +235,55 @@ def _violation(
         f"(p = {p_value:.2g}, at {percent(confidence)} confidence).\n"
         f"evidence: {file}\nre-estimate: {shlex.join(command)}",
         file,
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- mutants
+
+
+def kill_mutants(
+    score: Score,
+    *,
+    claim: UpperBound | float | tuple[float, float],
+    relation: Relation | str | None = None,
+    detects: float = DETECTS,
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+    runs: int | None = None,
+    execution: Execution | None = None,
+) -> MutationReport:
+    """Would the test notice a bug? Put each of `mutants(score)` to the test that `assert_private` is for the score.
+
+    The parameters are those of `assert_private`, and so are runs, worlds and seeds. A mutant is killed if its runs
+    contradict the claim, and is stopped there. It tells something only where the honest score passes. Nothing is
+    written: a killed mutant is no violation of anybody's code.
+
+    >>> def score(world, seed, *, noise_multiplier=1.0):
+    ...     return world + noise_multiplier * np.random.default_rng(seed).normal()
+    >>> report = kill_mutants(score, claim=1.0, relation="add-remove")
+    >>> report.killed, report.survived
+    (('half_noise',), ())
+    """
+    found = mutants(score)
+    plan = _planned(claim, relation, detects=detects, confidence=confidence, seed=seed, runs=runs, execution=execution)
+    return MutationReport(tuple(_outcome(name, mutant, plan) for name, mutant in found.items()))
+
+
+def _outcome(name: str, mutant: Any, plan: _Plan) -> MutantOutcome:
+    bets, start = ClaimStream(plan.claim), time.perf_counter()
+    how, p_value, failure = None, None, None
+    try:
+        how, p_value = plan.put_to_test(mutant, bets)
+    except (RunFailed, InputError) as problem:  # the plan was checked before: this is the mutant's own
+        failure = str(problem).splitlines()[0]
+    return MutantOutcome(
+        name=name,
+        killed=how is not None,
+        runs=len(bets.scores),
+        p_value=None if p_value is None else min(1.0, p_value),
+        seconds=time.perf_counter() - start,
+        change=mutant.change if isinstance(mutant, Mutated) else "",
+        failure=failure,
     )
 
 
@@ -308,3 +399,19 @@ def _travels(value: Any) -> bool:
     from joblib.externals.loky.backend.reduction import dumps  # what the workers use
 
     return bool(dumps(value))
+
+
+__all__ = [
+    "Assurance",
+    "ConformanceError",
+    "MutantOutcome",
+    "Mutated",
+    "MutationReport",
+    "PrivacyViolation",
+    "Underpowered",
+    "assert_private",
+    "check_mechanism",
+    "check_score",
+    "kill_mutants",
+    "mutants",
+]

@@ -83,20 +83,23 @@ def test_the_least_updated_coordinate_leaks_through_the_model_alone(relation):
 def test_records_as_canaries():
     """S4 and S5: the opposed record is found, and the model's logits tell the worlds apart."""
     recipe = DpSgd(noise_multiplier=2.0, steps=20, learning_rate=1.0, clip=1.0, relation="substitute")
-    target = attacks.least_confident(recipe, X, Y, seed=1)
-    assert 0 <= target < 60
+    reference = attacks.Reference(recipe, X, Y, seed=1)
+    target = reference.least_confident()
+    assert target == attacks.least_confident(recipe, X, Y, seed=1)
     record = (X[target], float(Y[target]))
-    flipped = attacks.mislabelled(recipe, record, X, Y, seed=1)
+    flipped = attacks.mislabelled(reference, record)
     assert flipped.absent[1] == 1.0 - record[1]
     assert np.array_equal(flipped.absent[0], record[0])
-    natural = attacks.adversarial_natural(recipe, record, (-X[:20], Y[:20]), X, Y, seed=1)
-    for canary in (flipped, natural):
+    natural = attacks.adversarial_natural(reference, record, (-X[:20], Y[:20]))
+    crafted = attacks.crafted_input(reference, record)
+    assert reference.cosine(crafted.present, crafted.absent) < -0.9
+    for canary in (flipped, natural, crafted):
         score = attacks.LogitDifference(canary.present, canary.absent)
         runs = audited(recipe, np.delete(X, target, 0), np.delete(Y, target), canary, score, runs=300, seed=6)
         assert runs.present.mean() > runs.absent.mean()
         assert not judge(runs, recipe.claim(1e-5)).contradicted
-    one = DpSgd(noise_multiplier=2.0, steps=5)
-    assert attacks.mislabelled(one, record, X, Y, seed=1).absent is None
+    one = attacks.Reference(DpSgd(noise_multiplier=2.0, steps=5), X, Y, seed=1)
+    assert attacks.mislabelled(one, record).absent is None
 
 
 def test_the_worst_case_score_rises_with_the_sum():
@@ -108,9 +111,9 @@ def test_the_worst_case_score_rises_with_the_sum():
 
 def test_refusals():
     with pytest.raises(InputError, match="needs classes"):
-        attacks.mislabelled(DpSgd(noise_multiplier=1.0, loss="squared"), (X[0], 1.0), X, Y, seed=0)
+        attacks.mislabelled(attacks.Reference(DpSgd(noise_multiplier=1.0, loss="squared"), X, Y, seed=0), (X[0], 1.0))
     with pytest.raises(InputError, match="at least one record"):
-        attacks.adversarial_natural(DpSgd(noise_multiplier=1.0), (X[0], 1.0), ([], []), X, Y, seed=0)
+        attacks.adversarial_natural(attacks.Reference(DpSgd(noise_multiplier=1.0), X, Y, seed=0), (X[0], 1.0), ([], []))
     with pytest.raises(InputError, match="`records` must be at least 1"):
         attacks.worst_case(DpSgd(noise_multiplier=1.0), records=0)
 

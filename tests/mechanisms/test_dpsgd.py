@@ -7,8 +7,14 @@ import pytest
 from scipy import special, stats
 
 from dpaudit import InputError, accounting
-from dpaudit.mechanisms import dpsgd
-from dpaudit.mechanisms.dpsgd import DpSgd, GradientCanary, InputCanary, train
+from dpaudit.mechanisms.dpsgd import (
+    BLOCK,
+    DpSgd,
+    GradientCanary,
+    InputCanary,
+    draws,
+    train,
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 5)).astype(np.float32)
@@ -18,28 +24,26 @@ LABELS = {"logistic": RNG.integers(0, 2, 30), "softmax": RNG.integers(0, 3, 30),
 def naive(recipe, x, y, seed, model, canary=None, world=False):
     """One model, one record at a time, in float64; coins and noise drawn as the block draws them."""
     d, k = x.shape[1], recipe.classes
-    block, place = divmod(model, dpsgd.BLOCK)
+    block, place = divmod(model, BLOCK)
     weights, first, second = (np.zeros((d, k)) for _ in range(3))
     records = x.shape[0] + (canary is not None)
     for step in range(1, recipe.steps + 1):
 
         def draw(purpose, step=step):
-            key = np.random.SeedSequence(seed, spawn_key=(block, step, purpose))
-            return np.random.Generator(np.random.SFC64(key))
+            return draws.keyed(seed, block, step, purpose)
 
         taken = np.ones(x.shape[0], dtype=bool)
         canary_taken = True
         if recipe.sampling_rate < 1.0:
-            coins = draw(dpsgd.COINS).random((x.shape[0], dpsgd.BLOCK), dtype=np.float32)
-            taken = coins[:, place] < recipe.sampling_rate
-            canary_taken = draw(dpsgd.CANARY).random(dpsgd.BLOCK, dtype=np.float32)[place] < recipe.sampling_rate
+            taken = draws.coins(draw(draws.COINS), (x.shape[0], BLOCK), recipe.sampling_rate)[:, place]
+            canary_taken = draws.coins(draw(draws.CANARY), (1, BLOCK), recipe.sampling_rate)[0, place]
         total = np.zeros((d, k))
         for row, label, inside in zip(x, y, taken, strict=True):
             if inside:
                 total += clipped(gradient(recipe, weights, row, label), recipe.clip)
         if canary is not None and canary_taken:
             total += clipped(canary(weights, world), recipe.clip)
-        noise = draw(dpsgd.NOISE).standard_normal((d, dpsgd.BLOCK, k), dtype=np.float32)[:, place, :]
+        noise = draws.gaussian(draw(draws.NOISE), (d, BLOCK, k))[:, place, :]
         total += recipe.noise_multiplier * recipe.clip * noise
         mean = total / (recipe.sampling_rate * records)
         if recipe.optimizer == "momentum":
@@ -121,6 +125,8 @@ def test_bitwise_the_same_in_any_arrangement():
     assert np.array_equal(whole[:70], few)
     assert np.array_equal(whole[64:128], second)
     assert np.array_equal(seen[0, 0], whole[:, 0, 0])
+    _, threaded = train(recipe, X, y, canary=canary, worlds=worlds, seed=9, threads=2)
+    assert np.array_equal(threaded, whole)
     assert not np.array_equal(whole[:64], train(recipe, X, y, models=64, seed=10)[1])
 
 

@@ -1,7 +1,14 @@
 """Scores that read a training run for its canary: higher means that the canary's world is `present`.
 
-`ReleasedSum` is for the visible state (the adversary sees every release); `Displacement` and `LogitDifference` are for
-the hidden state (only the model). All are observers of `mechanisms.dpsgd.train`.
+| adversary | score | of |
+|---|---|---|
+| visible state: sees every release | `ReleasedSum` | their sum along the canary, paper 001's S1 |
+| | `TranscriptRatio` | the log-likelihood ratio of all releases, the strongest there is for S1 |
+| | `TranscriptRange`, `TranscriptLargest`, `TranscriptEnergy` | reused keys, fixed batches, realised batch sizes |
+| hidden state: sees the model | `Displacement` | how far the parameters went against the canary's gradient |
+| | `LogitDifference` | what the model says of the canary |
+
+All are observers of `mechanisms.dpsgd.train`; those of a transcript are asked after every step.
 """
 
 from __future__ import annotations
@@ -13,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dpaudit.mechanisms.dpsgd import State
+from dpaudit.mechanisms.dpsgd import DpSgd, State
+
+Scores = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -22,8 +31,8 @@ class ReleasedSum:
 
     direction: NDArray[Any]
 
-    def __call__(self, state: State) -> NDArray[np.float32]:
-        return np.einsum("dmk,dk->m", state.total, _matrix(self.direction, state))
+    def __call__(self, state: State) -> Scores:
+        return state.along(state.total, self.direction)
 
 
 @dataclass(frozen=True)
@@ -32,8 +41,8 @@ class Displacement:
 
     direction: NDArray[Any]
 
-    def __call__(self, state: State) -> NDArray[np.float32]:
-        return -np.einsum("dmk,dk->m", state.weights - state.start, _matrix(self.direction, state))
+    def __call__(self, state: State) -> Scores:
+        return -state.along(state.weights - state.start, self.direction)
 
 
 @dataclass(frozen=True)
@@ -43,20 +52,80 @@ class LogitDifference:
     present: tuple[NDArray[Any], float]
     absent: tuple[NDArray[Any], float] | None = None
 
-    def __call__(self, state: State) -> NDArray[np.float32]:
+    def __call__(self, state: State) -> Scores:
         found = _logit(state, *self.present)
         return found if self.absent is None else found - _logit(state, *self.absent)
 
 
-def _matrix(direction: NDArray[Any], state: State) -> NDArray[np.float32]:
-    return np.asarray(direction, dtype=np.float32).reshape(state.weights.shape[0], -1)
-
-
-def _logit(state: State, x: NDArray[Any], y: float) -> NDArray[np.float32]:
-    logits = np.einsum("d,dmk->mk", np.asarray(x, dtype=np.float32), state.weights)
+def _logit(state: State, x: NDArray[Any], y: float) -> Scores:
+    logits = state.model.outputs(state.weights, np.asarray(x, dtype=np.float32)[None])[0]
     if logits.shape[1] == 1:  # one logit speaks for label 1, and its negative for label 0
         return logits[:, 0] * np.float32(1.0 if y > 0.5 else -1.0)
     return logits[:, int(y)]
+
+
+# ---------------------------------------------------------------------------------------------------------- transcripts
+
+
+@dataclass(frozen=True)
+class _AlongReleases:
+    direction: NDArray[Any]
+
+    def __call__(self, state: State) -> Scores:
+        return state.along(state.released, self.direction)
+
+
+@dataclass(frozen=True)
+class TranscriptRange(_AlongReleases):
+    """How far the releases along the canary lie apart: nothing but the canary can move them if the noise is reused."""
+
+    def reduce(self, seen: Scores) -> Scores:
+        return np.ptp(seen, axis=0)
+
+
+@dataclass(frozen=True)
+class TranscriptLargest(_AlongReleases):
+    """The largest release along the canary: with fixed batches it took part in exactly one of an epoch's."""
+
+    def reduce(self, seen: Scores) -> Scores:
+        return np.asarray(seen.max(axis=0))
+
+
+@dataclass(frozen=True)
+class TranscriptEnergy:
+    """Minus the mean square of all releases: their noise is smaller where it was divided by more records."""
+
+    def __call__(self, state: State) -> Scores:
+        return np.einsum("amb,amb->m", state.released, state.released)
+
+    def reduce(self, seen: Scores) -> Scores:
+        return np.asarray(-seen.mean(axis=0))
+
+
+@dataclass(frozen=True)
+class TranscriptRatio(_AlongReleases):
+    """The log-likelihood ratio of all releases along a canary of the clip's length, all other gradients zero.
+
+    Release t along the canary's unit vector is clip * (coin_t + sigma * noise_t): a mixture of two Gaussians in each
+    world, independent from step to step. By the lemma of Neyman and Pearson no score of S1 tells more.
+    """
+
+    recipe: DpSgd
+
+    def reduce(self, seen: Scores) -> Scores:
+        size = float(np.linalg.norm(np.asarray(self.direction, dtype=np.float64)))
+        steps = seen.astype(np.float64) / (size * self.recipe.clip)
+        found = self._log_mixture(steps)
+        if self.recipe.replaces:
+            found -= self._log_mixture(-steps)
+        return found.sum(axis=0).astype(np.float32)
+
+    def _log_mixture(self, shown: NDArray[np.float64]) -> NDArray[np.float64]:
+        """log of the density with the canary, relative to that of noise alone."""
+        rate = self.recipe.sampling_rate
+        with np.errstate(divide="ignore"):
+            out, drawn = np.log1p(-rate), np.log(rate)
+        return np.asarray(np.logaddexp(out, drawn + (shown - 0.5) / self.recipe.noise_multiplier**2))
 
 
 def worst_case_score(

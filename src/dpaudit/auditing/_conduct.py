@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit import __version__, estimators, planning
+from dpaudit import __version__, accounting, estimators, planning
 from dpaudit import _validate as check
 from dpaudit._sources import file_digests
 from dpaudit._validate import InputError
@@ -38,7 +38,7 @@ from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts,
 from dpaudit.execution import Execution, RunFailed, call_name
 from dpaudit.games import Game, MultiRun, OneRun, TrainedRuns, verify
 from dpaudit.games._coins import hides
-from dpaudit.mechanisms.dpsgd import BLOCK
+from dpaudit.tradeoff import Family
 
 DELTA = 1e-5
 DETECTS = 0.5
@@ -245,7 +245,7 @@ def conduct(
     ran = time.perf_counter()
     coins = usable(evidence)
     delta = _delta(claim, settings)
-    bounds = bounds_of(coins, delta=delta, confidence=settings.confidence)
+    bounds = bounds_of(coins, delta=delta, confidence=settings.confidence, claim=claim)
     verdict = verdict_of(coins, claim, confidence=settings.confidence, accept=settings.accept)
     budget = _budget(coins, claim, bounds, verdict, settings.confidence)
     return Audit(
@@ -267,8 +267,11 @@ def conduct(
 # --------------------------------------------------------------------------------------------------- bounds and verdict
 
 
-def bounds_of(evidence: Evidence, *, delta: float, confidence: float) -> tuple[Bound, ...]:
-    """The default bounds of each evidence type: model-free epsilon first, then mu."""
+def bounds_of(
+    evidence: Evidence, *, delta: float, confidence: float, claim: UpperBound | None = None
+) -> tuple[Bound, ...]:
+    """The default bounds of each evidence type: model-free epsilon first, then mu, then, for many runs and a claim of
+    DP-SGD, the noise multiplier in DP-SGD's own family of curves."""
     converted = delta if delta > 0.0 else None  # at delta 0 a Gaussian bound says nothing about epsilon
     if isinstance(evidence, PairedScores):
         return (estimators.panoramia(evidence, delta=delta, confidence=confidence),)
@@ -280,7 +283,23 @@ def bounds_of(evidence: Evidence, *, delta: float, confidence: float) -> tuple[B
         MemberScores: (estimators.epsilon_from_members, estimators.mu_from_members),
     }
     epsilon, mu = pairs[type(evidence)]
-    return (epsilon(evidence, delta=delta, confidence=confidence), mu(evidence, delta=converted, confidence=confidence))
+    found = epsilon(evidence, delta=delta, confidence=confidence), mu(evidence, delta=converted, confidence=confidence)
+    family = _dp_sgd_family(evidence, claim)
+    if family is None or not isinstance(evidence, RunScores):
+        return found
+    return (*found, estimators.family_from_runs(evidence, family=family, delta=converted, confidence=confidence))
+
+
+def _dp_sgd_family(evidence: Evidence, claim: UpperBound | None) -> Family | None:
+    """The curves of the DP-SGD that the claim describes, whatever its noise."""
+    terms = (claim.terms or {}).get("dp_sgd") if claim is not None else None
+    if terms is None:
+        return None
+    if terms["sampling_rate"] < 1.0 and not accounting.available():
+        return None
+    return accounting.dp_sgd_family(
+        sampling_rate=terms["sampling_rate"], steps=terms["steps"], relation=evidence.relation
+    )
 
 
 def usable(evidence: Evidence) -> Evidence:
@@ -358,8 +377,9 @@ def _plan(game: Any, claim: UpperBound | None, settings: Settings) -> dict[str, 
         plan["fingerprint"] = game.fingerprint(settings.seed)
         plan["files"] = file_digests(game.files)
     elif isinstance(game, TrainedRuns):
-        plan |= {"score": call_name(game.score), "runs": game.runs, "block": game.blocks * BLOCK}
+        plan |= {"score": call_name(game.score), "runs": game.runs, "block": game.blocks * game.width}
         plan["recipe"] = {f.name: getattr(game.recipe, f.name) for f in fields(game.recipe)}
+        plan["recipe"]["model"] = "linear head" if game.recipe.model is None else call_name(game.recipe.model)
         plan["at"] = game.recipe.steps if game.at is None else game.at
         plan["fingerprint"] = game.fingerprint(settings.seed)
     elif isinstance(game, OneRun):

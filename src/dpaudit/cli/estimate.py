@@ -82,8 +82,9 @@ def estimate(
         common = {"reduce": reduce, "unit": unit or group or "record", "seed": seed}
         evidence = _evidence(files, how, relation, Columns(score, member, group, propensity or []), common)
     seen = usable(evidence)
-    bounds = bounds_of(seen, delta=delta, confidence=confidence)
-    judged = None if claim is None else verdict_of(seen, parsed_claim(claim), confidence=confidence)
+    promised = None if claim is None else parsed_claim(claim)
+    bounds = bounds_of(seen, delta=delta, confidence=confidence, claim=promised)
+    judged = None if promised is None else verdict_of(seen, promised, confidence=confidence)
     _print_all(bounds, judged, as_json)
 
 

@@ -4,6 +4,7 @@
 |---|---|---|---|---|
 | `RunScores` | `epsilon_from_runs` | `mu_from_runs` | `family_from_runs` | `RankGrid()`: a few null ranks, Bonferroni |
 | `RunScores`, several deltas | `epsilon_curve_from_runs` | | | `Band()`: all thresholds, simultaneous |
+| `RunScores` of several steps of the same runs | `by_step`: any of them, all steps together | | | a union |
 | runs that arrive one by one | `epsilon_from_stream` | | | planned from the past |
 | `CanaryScores` | `epsilon_from_canaries` | | | `GuessPath()`: one exactly calibrated path |
 | `CanaryScores` | | `mu_from_canaries` | `family_from_canaries` | `FractionGrid()`: 30, 10, 3 %, Bonferroni |
@@ -30,6 +31,7 @@ from dpaudit.estimators.outputs import renyi_from_outputs
 from dpaudit.estimators.pairs import panoramia
 from dpaudit.estimators.plans import plan_guesses
 from dpaudit.estimators.runs import (
+    by_step,
     clopper_pearson_epsilon,
     clopper_pearson_mu,
     epsilon_curve_from_runs,
@@ -42,6 +44,7 @@ from dpaudit.estimators.streams import ClaimStream, StreamState, epsilon_from_st
 __all__ = [
     "ClaimStream",
     "StreamState",
+    "by_step",
     "clopper_pearson_epsilon",
     "clopper_pearson_mu",
     "epsilon_curve_from_runs",

@@ -8,9 +8,10 @@ number of runs. Every run is independent, and the score was not fitted on the ru
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -363,6 +364,46 @@ def perfect_cuts(cuts: Cuts) -> tuple[Cut, ...]:
 def _perfect(family: Family, cuts: tuple[Cut, ...], alpha: float) -> float:
     coarse = replace(family, tolerance=50.0 * family.tolerance)
     return _invert(coarse, Cuts(cuts, ""), alpha)[0] * (1.0 + coarse.tolerance)
+
+
+# ------------------------------------------------------------------------------------------------ several steps at once
+
+
+def by_step(
+    evidence: Mapping[int, RunScores],
+    *,
+    bound: Callable[..., LowerBound] = mu_from_runs,
+    confidence: float = 0.95,
+    **settings: Any,
+) -> dict[int, LowerBound]:
+    """A lower bound after each of several steps of the same runs, all true together with the stated confidence.
+
+    Scores of one run at different steps depend on each other, so each step gets confidence 1 - alpha / K (a union over
+    the K steps). The best of them may be quoted. One step that was fixed before anything ran needs none of this: give
+    its evidence to the estimator itself.
+
+    Parameters
+    ----------
+    evidence
+        Step and scores, such as `games.TrainedRuns.play_steps` returns.
+    bound
+        `epsilon_from_runs`, `mu_from_runs` or `family_from_runs`; `settings` are its keywords.
+    """
+    alpha = 1.0 - check.confidence(confidence)
+    if not evidence:
+        raise InputError("`evidence` must hold at least one step, got none.")
+    count = len(evidence)
+    found = {}
+    for step, runs in evidence.items():
+        one = bound(runs, confidence=1.0 - alpha / count, **settings)
+        words = f"{one.selection}; union over {count} steps"
+        paid = None if one.test is None else _paid_for(one.test, count)
+        found[step] = replace(one, confidence=confidence, simultaneous=count, selection=words, test=paid)
+    return found
+
+
+def _paid_for(test: Callable[[float], float], count: int) -> Callable[[float], float]:
+    return lambda theta: min(1.0, count * test(theta))
 
 
 # -------------------------------------------------------------------------------------- a whole curve as one statement

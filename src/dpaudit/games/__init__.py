@@ -6,6 +6,8 @@
 | `TrainedRuns` | a recipe of batched DP-SGD, its data and a canary | `RunScores` | the same |
 | `OneRun` | `scores(included, seed)`, one run | `CanaryScores` | one fair coin for each canary |
 
+`GradientsInOneRun` and `RecordsInOneRun` are such `scores`, of one training by the batched trainer.
+
 The coins are drawn from the seed before anything runs. `commitment(seed)` is a hash that may be published before
 training; whoever is told the seed afterwards recomputes it (`verify`). It hides the coins as long as nobody can guess
 the seed, so take one of 128 random bits.
@@ -14,9 +16,18 @@ the seed, so take one of 128 random bits.
 from dpaudit.games._coins import verify
 from dpaudit.games.multi_run import Distinguisher, MultiRun, Score
 from dpaudit.games.one_run import OneRun
-from dpaudit.games.trained_runs import TrainedRuns
+from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
 
 Game = MultiRun | OneRun | TrainedRuns
 """Whatever can be played."""
 
-__all__ = ["Distinguisher", "MultiRun", "OneRun", "Score", "TrainedRuns", "verify"]
+__all__ = [
+    "Distinguisher",
+    "GradientsInOneRun",
+    "MultiRun",
+    "OneRun",
+    "RecordsInOneRun",
+    "Score",
+    "TrainedRuns",
+    "verify",
+]

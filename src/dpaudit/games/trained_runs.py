@@ -1,7 +1,8 @@
-"""Many runs of the batched trainer: thousands of models as a few jobs, each a few blocks of 64."""
+"""Runs of the batched trainer: thousands of models as a few jobs, or one training with many canaries in it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from dpaudit.bounds import Relation
 from dpaudit.evidence import RunScores
 from dpaudit.execution import Execution, distinct_seeds, fingerprint, kept_runs
 from dpaudit.games import _coins
-from dpaudit.mechanisms.dpsgd import BLOCK, DpSgd, train
+from dpaudit.mechanisms.dpsgd import BLOCK, BUGS, CoordinateCanaries, DpSgd, bound_model, log_likelihoods, train
 
 PURPOSE = "worlds of trained models"
 
@@ -34,7 +35,9 @@ class TrainedRuns:
     at
         The step after which the score is taken; None: the last.
     blocks
-        Blocks of 64 models a job.
+        Blocks a job.
+    width
+        Models a block; 64 suits most, more are quicker for very small models. Another width is another draw.
     """
 
     recipe: DpSgd
@@ -45,6 +48,7 @@ class TrainedRuns:
     runs: int
     at: int | None = None
     blocks: int = 4
+    width: int = BLOCK
     unit: str = "record"
 
     def __post_init__(self) -> None:
@@ -54,6 +58,7 @@ class TrainedRuns:
         object.__setattr__(self, "y", check.read_only(np.array(self.y)))
         check.count("runs", self.runs, low=1)
         check.count("blocks", self.blocks, low=1)
+        check.count("width", self.width, low=1)
         if self.at is not None:
             check.count("at", self.at, low=1, high=self.recipe.steps, high_name="steps")
 
@@ -73,6 +78,11 @@ class TrainedRuns:
         """What a store of these models belongs to."""
         return fingerprint([self, seed])
 
+    def mutants(self) -> dict[str, TrainedRuns]:
+        """The same game with each bug of the trainer switched on."""
+        bugs = [bug for bug in BUGS if bug != "add_remove_accounting" or self.recipe.replaces]
+        return {bug: replace(self, recipe=replace(self.recipe, bug=bug)) for bug in bugs}
+
     def play(
         self,
         *,
@@ -83,19 +93,49 @@ class TrainedRuns:
         title: str = "models",
     ) -> RunScores:
         """Train what the store does not have yet; bitwise the same models from any number of workers."""
-        worlds, width = self.coins(seed), self.blocks * BLOCK
-        key = distinct_seeds(seed, "trained models", 1)[0]
-        work = partial(_scores_of_job, replace(self, runs=1), key)
-        jobs = [(start // BLOCK, worlds[start : start + width]) for start in range(0, worlds.size, width)]
+        step = self.recipe.steps if self.at is None else self.at
         with kept_runs(store, plan=partial(self.fingerprint, seed), fresh=fresh) as kept:
-            parts = (execution or Execution()).map(work, jobs, store=kept, title=title)
-        scores = np.array([score for part in parts for score in part])
-        return RunScores(
-            present=scores[worlds], absent=scores[~worlds], relation=self.relation, unit=self.unit, seed=seed
-        )
+            return self._played([step], seed, execution, kept, title)[step]
+
+    def play_steps(
+        self,
+        steps: Sequence[int],
+        *,
+        seed: int,
+        execution: Execution | None = None,
+        store: str | Path | None = None,
+        fresh: bool = False,
+        title: str = "models",
+    ) -> dict[int, RunScores]:
+        """The same models scored after each of these steps.
+
+        The evidence of one step is as good as that of any other, but it is not independent of it: choosing a step by
+        what it shows costs a union over all that were looked at (`estimators.by_step` pays it).
+        """
+        wanted = [check.count("steps", step, low=1, high=self.recipe.steps) for step in check.items("steps", steps)]
+        if not wanted:
+            raise InputError("`steps` must name at least one step, got none.")
+        plan = partial(fingerprint, [self, seed, wanted])
+        with kept_runs(store, plan=plan, fresh=fresh) as kept:
+            return self._played(wanted, seed, execution, kept, title)
+
+    def _played(
+        self, steps: list[int], seed: int, execution: Execution | None, kept: Any, title: str
+    ) -> dict[int, RunScores]:
+        worlds, width = self.coins(seed), self.blocks * self.width
+        key = distinct_seeds(seed, "trained models", 1)[0]
+        work = partial(_scores_of_job, replace(self, runs=1), key, steps)
+        jobs = [(start // self.width, worlds[start : start + width]) for start in range(0, worlds.size, width)]
+        parts = (execution or Execution()).map(work, jobs, store=kept, title=title)
+        scores = np.concatenate([np.array(part).reshape(len(steps), -1) for part in parts], axis=1)
+        how: dict[str, Any] = {"relation": self.relation, "unit": self.unit, "seed": seed}
+        return {
+            step: RunScores(present=row[worlds], absent=row[~worlds], **how)
+            for step, row in zip(steps, scores, strict=True)
+        }
 
 
-def _scores_of_job(game: TrainedRuns, seed: int, job: tuple[int, NDArray[np.bool_]]) -> list[float]:
+def _scores_of_job(game: TrainedRuns, seed: int, steps: list[int], job: tuple[int, NDArray[np.bool_]]) -> list[float]:
     first_block, worlds = job
     seen, _ = train(
         game.recipe,
@@ -105,7 +145,97 @@ def _scores_of_job(game: TrainedRuns, seed: int, job: tuple[int, NDArray[np.bool
         worlds=worlds,
         seed=seed,
         observe=[game.score],
-        at=None if game.at is None else [game.at],
+        at=steps,
         first_block=first_block,
+        width=game.width,
+        final=False,
     )
-    return [float(score) for score in seen[0, 0]]
+    return [float(score) for score in seen[0].ravel()]
+
+
+# -------------------------------------------------------------------------------------------------- one run, m canaries
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientsInOneRun:
+    """The `scores` of a `OneRun`: one training in which each canary is a gradient on a coordinate of its own.
+
+    Coin i puts canary i in (add/remove), or chooses between it and its opposite (substitution). The score is how far
+    its coordinate went against it.
+
+    Attributes
+    ----------
+    coordinates
+        Which parameters, one for each canary; `attacks.quiet_coordinates` finds those that a rehearsal moves least.
+    """
+
+    recipe: DpSgd
+    x: Any
+    y: Any
+    coordinates: Any
+
+    def __call__(self, included: NDArray[np.bool_], seed: int) -> NDArray[np.float64]:
+        recipe = self.recipe
+        canaries = CoordinateCanaries(self.coordinates, recipe.clip, opposed=recipe.replaces)
+        worlds = np.asarray(included, dtype=np.bool_)[:, None]
+        starts: list[NDArray[np.float32]] = []
+        _, final = train(
+            recipe, self.x, self.y, canary=canaries, worlds=worlds, seed=seed, width=1,
+            observe=[lambda state: _kept(starts, state.start)], at=[1],
+        )  # fmt: skip
+        return -(final[0].ravel() - starts[0].ravel())[canaries.coordinates].astype(np.float64)
+
+
+def _kept(places: list[NDArray[np.float32]], value: NDArray[np.float32]) -> NDArray[np.float32]:
+    places.append(value.copy())
+    return np.zeros(value.shape[1], dtype=np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsInOneRun:
+    """The `scores` of a `OneRun`: one training whose data hold the canary records that the coins chose.
+
+    Attributes
+    ----------
+    x, y
+        The rest of the data.
+    canaries
+        Records (rows, labels), one for each coin.
+    partners
+        What stands in the place of a canary that is left out; needed under substitution, none under add/remove.
+
+    The score is the final model's log-likelihood of the canary, less that of its partner. The divisor of the sum is the
+    expected batch size with all canaries in, a constant.
+    """
+
+    recipe: DpSgd
+    x: Any
+    y: Any
+    canaries: tuple[Any, Any]
+    partners: tuple[Any, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.partners is not None) != self.recipe.replaces:
+            raise InputError(
+                f"`partners` belong to substitution, got relation {self.recipe.relation!s} and "
+                f"{'none' if self.partners is None else 'some'}.",
+            )
+
+    def __call__(self, included: NDArray[np.bool_], seed: int) -> NDArray[np.float64]:
+        rows, labels = (np.asarray(part) for part in self.canaries)
+        chosen = np.asarray(included, dtype=np.bool_)
+        others = [] if self.partners is None else [np.asarray(part) for part in self.partners]
+        if self.partners is None:
+            x, y = np.vstack([self.x, rows[chosen]]), np.append(self.y, labels[chosen])
+        else:
+            x = np.vstack([self.x, np.where(chosen[:, None], rows, others[0])])
+            y = np.append(self.y, np.where(chosen, labels, others[1]))
+        size = np.asarray(self.y).size + labels.size
+        _, final = train(self.recipe, x, y, models=1, seed=seed, width=1, records=size)
+        model = bound_model(self.recipe, np.ascontiguousarray(x, dtype=np.float32), y)
+        weights = np.ascontiguousarray(final.transpose(1, 0, 2))
+        loss = self.recipe.loss
+        found = log_likelihoods(loss, model.outputs(weights, rows)[:, 0, :], labels)
+        if self.partners is not None:
+            found -= log_likelihoods(loss, model.outputs(weights, others[0])[:, 0, :], others[1])
+        return found

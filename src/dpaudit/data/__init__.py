@@ -1,9 +1,24 @@
-"""Data that comes with a package, as plain arrays. Only what needs no download for now."""
+"""Data as plain arrays: one set comes with scikit-learn, the others are fetched once and then read as files."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpaudit.data.archives import fetch
+from dpaudit.data.images import cifar10, cifar10_features, pca
+from dpaudit.data.texts import movie_reviews, movie_reviews_embeddings, newsgroups_words
+
+__all__ = [
+    "cifar10",
+    "cifar10_features",
+    "digits",
+    "fetch",
+    "movie_reviews",
+    "movie_reviews_embeddings",
+    "newsgroups_words",
+    "pca",
+]
 
 
 def digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:

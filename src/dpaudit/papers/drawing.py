@@ -1,0 +1,142 @@
+"""Outcomes as figures: functions of the saved rows alone, so that a figure shows no number that is not in the JSON."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dpaudit.papers._outcome import Outcome
+
+MARKS = "osD^vPX"
+LINES = {"add_remove": ("add/remove, promised", ":"), "substitute": ("substitute, promised", "-")}
+BY_GROUP = ("substitute by group privacy", "--")
+
+
+def svg(outcome: Outcome) -> str:
+    """The figure of an outcome; empty where there is nothing to draw."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    draw = DRAWN.get(outcome.figure, _along)
+    with rc_context({"svg.hashsalt": "dpaudit", "svg.fonttype": "none", "font.size": 9.0}):
+        panels = list(_panels(outcome))
+        figure = Figure(figsize=(3.4 * len(panels), 3.2), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for ax, (title, rows) in zip(axes, panels, strict=True):
+            draw(ax, rows)
+            ax.set_title(title, fontsize=9)
+        handles, labels = axes[0].get_legend_handles_labels()
+        if labels:
+            figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+PANEL = {
+    "1": "sampling_rate",
+    "2": "sampling_rate",
+    "3": "sampling_rate",
+    "4": None,
+    "A1": "canary",
+    "A2": "clip",
+    "A3": "steps",
+    "A4": "learning_rate",
+    "A5": None,
+    "A6": "sampling_rate",
+}
+
+
+def _panels(outcome: Outcome) -> Iterable[tuple[str, list[dict[str, Any]]]]:
+    key = PANEL.get(outcome.figure)
+    if key is None:
+        yield outcome.title, list(outcome.rows)
+        return
+    values = dict.fromkeys(row[key] for row in outcome.rows if key in row)
+    for value in values:
+        shown = value if isinstance(value, str) else f"{key.replace('_', ' ')} {value:g}"
+        yield shown, [row for row in outcome.rows if row.get(key) == value]
+
+
+def _along(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """Bounds of every canary along the training, all steps together, and the promises."""
+    promises = [row for row in rows if row.get("kind") == "promise"]
+    for name, (label, style) in {**LINES, "substitute_by_group": BY_GROUP}.items():
+        if promises:
+            ax.plot(_of(promises, "step"), _of(promises, name), style, color="black", lw=1, label=label)
+    steps = [row for row in rows if row.get("kind") == "step"]
+    for mark, canary in zip(MARKS, dict.fromkeys(_of(steps, "canary")), strict=False):
+        own = [row for row in steps if row["canary"] == canary]
+        ax.plot(_of(own, "step"), _of(own, "epsilon_gaussian_all_steps"), f"-{mark}", ms=3, lw=1, label=canary)
+    if not promises and rows:
+        ends = [row for row in rows if row.get("kind") == "end"]
+        for name, style in (("promised_add_remove", ":"), ("promised_substitute", "-")):
+            ax.axhline(ends[0][name], ls=style, color="black", lw=1, label=name.replace("_", " "))
+    ax.set_xlabel("step")
+    ax.set_ylabel("epsilon at delta 1e-05")
+
+
+def _worst_case(ax: Any, rows: list[dict[str, Any]]) -> None:
+    wanted = sorted({row["epsilon_wanted"] for row in rows})
+    cells = [[row for row in rows if row["epsilon_wanted"] == epsilon] for epsilon in wanted]
+    where = [cell[0]["promised_substitute"] for cell in cells]
+    for name, label, style in (
+        ("promised_add_remove", "add/remove, promised", ":"),
+        ("promised_substitute", "substitute, promised", "-"),
+        ("promised_by_group", "substitute by group privacy", "--"),
+    ):
+        ax.plot(where, [cell[0][name] for cell in cells], style, color="black", lw=1, label=label)
+    for mark, name, label in (
+        ("o", "epsilon_family", "bound, DP-SGD's own curves"),
+        ("s", "epsilon_free", "bound, no assumption"),
+    ):
+        points = [(x, row[name]) for x, cell in zip(where, cells, strict=True) for row in cell]
+        ax.plot(*zip(*points, strict=True), mark, ms=4, mfc="none", label=label)
+    ax.set_xlabel("substitute epsilon, promised")
+    ax.set_ylabel("epsilon at delta 1e-05")
+
+
+def _by_models(ax: Any, rows: list[dict[str, Any]]) -> None:
+    for mark, canary in zip(MARKS, dict.fromkeys(_of(rows, "canary")), strict=False):
+        own = [row for row in rows if row["canary"] == canary]
+        ax.plot(_of(own, "models"), _of(own, "epsilon_family"), f"-{mark}", ms=4, lw=1, label=canary)
+    for name, style in (("promised_add_remove", ":"), ("promised_substitute", "-")):
+        ax.axhline(rows[0][name], ls=style, color="black", lw=1, label=name.replace("_", " "))
+    ax.set_xscale("log")
+    ax.set_xlabel("models")
+    ax.set_ylabel("epsilon at delta 1e-05")
+
+
+def _accuracy(ax: Any, rows: list[dict[str, Any]]) -> None:
+    for mark, world in zip(MARKS, dict.fromkeys(_of(rows, "world")), strict=False):
+        own = [row for row in rows if row["world"] == world]
+        ax.plot(_of(own, "step"), _of(own, "accuracy"), f"-{mark}", ms=4, lw=1, mfc="none", label=world)
+    ax.set_xlabel("step")
+    ax.set_ylabel("test accuracy")
+
+
+def _ratios(ax: Any, rows: list[dict[str, Any]]) -> None:
+    for mark, rate in zip(MARKS, dict.fromkeys(_of(rows, "sampling_rate")), strict=False):
+        own = [row for row in rows if row["sampling_rate"] == rate and row["ratio"] is not None]
+        ax.plot(
+            _of(own, "noise_multiplier"), _of(own, "ratio"), f"-{mark}", ms=4, lw=1, label=f"sampling rate {rate:g}"
+        )
+    ax.axhline(2.0, ls=":", color="black", lw=1)
+    ax.set_xscale("log")
+    ax.set_xlabel("noise multiplier")
+    ax.set_ylabel("substitute / add-remove epsilon")
+
+
+def _of(rows: list[dict[str, Any]], key: str) -> list[Any]:
+    return [row[key] for row in rows]
+
+
+DRAWN: dict[str, Callable[[Any, list[dict[str, Any]]], None]] = {
+    "1": _worst_case,
+    "4": _by_models,
+    "A1": _accuracy,
+    "A5": _ratios,
+}
