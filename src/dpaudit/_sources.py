@@ -207,6 +207,10 @@ def _described_object(value: Any, above: tuple[int, ...]) -> Any:
         return [kind.__qualname__, _methods(kind, above), _described(named, above)]
     import joblib
 
+    if kind.__module__.split(".")[0] == "torch":  # tensors pickle differently in every process
+        if hasattr(value, "detach"):
+            return [kind.__qualname__, joblib.hash(value.detach().cpu().numpy())]
+        return [kind.__qualname__, _described(vars(value), above)]
     try:
         return [kind.__qualname__, joblib.hash(value)]
     except Exception:  # whatever cannot be pickled: its text, without addresses

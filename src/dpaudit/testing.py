@@ -36,7 +36,7 @@ from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators import ClaimStream, judge
 from dpaudit.evidence import RunScores
 from dpaudit.execution import Execution, RunFailed, distinct_seeds, stream
-from dpaudit.games.multi_run import Score, check_score_call, run_batch
+from dpaudit.games.multi_run import Score, check_score_call, check_score_relation, run_batch
 from dpaudit.mutants import MutantOutcome, Mutated, MutationReport, mutants
 
 EVIDENCE_FOLDER = ".dpaudit"
@@ -119,6 +119,7 @@ def assert_private(
     """
     check_score_call(score)
     plan = _planned(claim, relation, detects=detects, confidence=confidence, seed=seed, runs=runs, execution=execution)
+    check_score_relation(score, plan.claim.relation)
     bets = ClaimStream(plan.claim)
     how, p_value = plan.put_to_test(score, bets)
     if how is not None:

@@ -7,11 +7,11 @@ import pytest
 from scipy import stats
 
 import dpaudit as da
-from dpaudit import InputError, RunScores, accounting, attacks, estimators, judge
+from dpaudit import InputError, RunScores, accounting, attacks, estimators, games, judge
 from dpaudit.bounds import UpperBound
 from dpaudit.execution import Execution
 from dpaudit.games import TrainedRuns
-from dpaudit.mechanisms.dpsgd import DpSgd, train
+from dpaudit.mechanisms.dpsgd import DpSgd, Mlp, train
 
 RNG = np.random.default_rng(4)
 X = np.hstack([RNG.normal(size=(60, 6)), np.ones((60, 1))]).astype(np.float32)
@@ -55,7 +55,7 @@ def test_add_remove_accounting_is_contradicted_as_a_substitute_claim():
     sold = accounting.dp_sgd(noise_multiplier=4.0, sampling_rate=1.0, steps=16, delta=1e-5, relation="add-remove")
     claim = UpperBound(epsilon=sold.epsilon, delta=1e-5, relation="substitute", curve=sold.curve, method="add/remove")
     assert judge(runs, claim).contradicted
-    found = estimators.mu_from_runs(worst_case_runs(recipe, 1500, 3))
+    found = estimators.mu_from_runs(worst_case_runs(recipe, 1500, 4))
     assert 0.85 * 2.0 < found.mu <= 2.0
 
 
@@ -146,3 +146,184 @@ def test_the_whole_way_from_recipe_to_record(tmp_path):
     ):
         with pytest.raises(InputError, match=sentence):
             replace(game, **change)
+
+
+# ------------------------------------------------------------------------------------------------------------- the zoo
+
+ZOO = attacks.zoo.dp_sgd_bugs()
+HERE = Execution(workers=1)
+
+
+def test_the_zoo_is_whole():
+    assert [bug.row for bug in ZOO.values()] == [str(row) for row in range(1, 14)]
+    assert all(2 * bug.runs <= 2000 for bug in ZOO.values())
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_bug_is_contradicted_and_its_honest_twin_is_not(name):
+    """20 audits each: the broken trainer nearly always, the honest one no more often than 95% allows."""
+    bug = ZOO[name]
+    broken, honest = bug.broken.claim(1e-5), bug.honest.claim(1e-5)
+    caught, alarms = 0, 0
+    game = TrainedRuns(runs=bug.runs, recipe=bug.broken, **bug.attack)
+    for seed in range(20):
+        caught += judge(game.play(seed=seed, execution=HERE), broken).contradicted
+        alarms += judge(replace(game, recipe=bug.honest).play(seed=seed, execution=HERE), honest).contradicted
+    assert caught >= 18
+    assert alarms <= 6
+
+
+# ------------------------------------------------------------------------------------------------- S1, steps, one run
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.25])
+def test_the_worst_case_is_tight_in_its_own_family(rate):
+    """S1 with 20 steps and 4,000 models: near the substitute epsilon, above the add/remove one, three bounds given."""
+    sigma = accounting.noise_multiplier_for(
+        epsilon=4.0, delta=1e-5, sampling_rate=rate, steps=20, relation="substitute"
+    )
+    recipe = DpSgd(noise_multiplier=sigma, sampling_rate=rate, steps=20, relation="substitute")
+    x, y, canary = attacks.worst_case(recipe, records=20)
+    game = TrainedRuns(
+        recipe=recipe, x=x, y=y, canary=canary, score=attacks.TranscriptRatio(canary.present, recipe), runs=2000
+    )
+    found = da.audit(game, claim=recipe.claim(1e-5), execution=HERE, seed=1)
+    free, gaussian, family = found.bounds
+    plain = replace(recipe, relation="add-remove").claim(1e-5)
+    assert plain.epsilon < family.epsilon <= recipe.claim(1e-5).epsilon
+    assert family.epsilon > 0.85 * recipe.claim(1e-5).epsilon
+    assert (free.guarantee, gaussian.guarantee, family.guarantee) == ("certified", "conditional", "conditional")
+    assert "DP-SGD with sampling rate" in str(family)
+    assert found.outcome == "consistent"
+    runs = game.play(seed=1, execution=HERE)
+    assert judge(runs, accounting.sold_as(plain, "substitute")).contradicted
+
+
+def test_the_transcript_ratio_is_the_likelihood_ratio():
+    """E[exp(-ratio)] over the present world is 1, and it is no weaker than the sum (Neyman and Pearson)."""
+    recipe = DpSgd(noise_multiplier=1.5, sampling_rate=0.2, steps=10, relation="substitute")
+    x, y, canary = attacks.worst_case(recipe, records=20)
+    worlds = np.arange(20_000) % 2 == 0
+    scores = [attacks.TranscriptRatio(canary.present, recipe), attacks.ReleasedSum(canary.present)]
+    seen, _ = train(recipe, x, y, canary=canary, worlds=worlds, seed=3, observe=scores, width=1000)
+    ratio = seen[0, 0].astype(float)
+    weights = np.exp(-ratio[worlds])
+    assert abs(weights.mean() - 1.0) < 4.0 * weights.std() / np.sqrt(weights.size)
+    power = [np.mean(s[worlds] > np.quantile(s[~worlds], 0.95)) for s in seen[:, 0]]
+    assert power[0] > power[1] - 0.01
+
+
+def test_audits_at_several_steps_pay_for_them():
+    recipe = DpSgd(noise_multiplier=4.0, steps=16, relation="substitute")
+    x, y, canary = attacks.worst_case(recipe, records=20)
+    game = TrainedRuns(recipe=recipe, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=400)
+    runs = game.play_steps([4, 16], seed=2, execution=HERE)
+    assert runs[16] == game.play(seed=2, execution=HERE)
+    together = estimators.by_step(runs, bound=estimators.mu_from_runs, delta=1e-5)
+    alone = estimators.mu_from_runs(runs[16], confidence=0.975)
+    assert together[16].mu == alone.mu
+    assert together[16].simultaneous == 2
+    assert "union over 2 steps" in together[16].selection
+    assert together[16].p_value(alone.mu) <= 0.05
+    assert together[4].mu < 1.0 < together[16].mu <= 2.0
+    with pytest.raises(InputError, match="at least one step"):
+        estimators.by_step({})
+    for steps, sentence in (([], "at least one step"), ([17], "`steps` must be at most 16")):
+        with pytest.raises(InputError, match=sentence):
+            game.play_steps(steps, seed=2)
+
+
+def test_the_union_over_steps_covers():
+    """Honest training, ten steps each: some bound passes its step's truth in no more games than 95% allows."""
+    recipe = DpSgd(noise_multiplier=2.0, steps=10)
+    x, y, canary = attacks.worst_case(recipe, records=5)
+    game = TrainedRuns(recipe=recipe, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=100)
+    over = 0
+    for seed in range(100):
+        bounds = estimators.by_step(game.play_steps(range(1, 11), seed=seed, execution=HERE))
+        over += any(bound.mu > np.sqrt(step) / 2.0 for step, bound in bounds.items())
+    assert over <= stats.binom.ppf(1.0 - 1e-4, 100, 0.05)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "substitute"])
+def test_many_gradients_in_one_run(relation):
+    """m canaries on quiet coordinates: a quarter of the noise is caught, the whole of it is not contradicted."""
+    recipe = DpSgd(noise_multiplier=2.0, steps=4, learning_rate=0.1, loss="softmax", classes=10, relation=relation)
+    x = np.hstack([X, np.zeros((60, 60), dtype=np.float32)])
+    spots = attacks.quiet_coordinates(recipe, x, Y, count=500, seed=1)
+    assert np.unique(spots).size == 500
+    sneaky = replace(recipe, noise_multiplier=0.5)
+    for trained, contradicted in ((recipe, False), (sneaky, True)):
+        scores = games.GradientsInOneRun(recipe=trained, x=x, y=Y, coordinates=spots)
+        game = games.OneRun(scores=scores, canaries=500, relation=relation)
+        found = da.audit(game, claim=recipe.claim(1e-5), seed=4, execution=HERE)
+        assert found.contradicted is contradicted
+        assert found.bounds[1].mu <= trained.claim(1e-5).mu
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "substitute"])
+def test_many_records_in_one_run(relation):
+    """Canary records (or pairs) in the data: without noise they show, with it they do not pass the promise."""
+    rng = np.random.default_rng(8)
+    rows, labels = rng.normal(size=(150, 300)).astype(np.float32), rng.integers(0, 2, 150)
+    partners = (rows, 1 - labels) if relation == "substitute" else None
+    rest = np.zeros((10, 300), dtype=np.float32), np.arange(10) % 2
+    for sigma in (0.05, 4.0):
+        recipe = DpSgd(noise_multiplier=sigma, steps=30, clip=2.0, learning_rate=2.0, relation=relation)
+        scores = games.RecordsInOneRun(recipe=recipe, x=rest[0], y=rest[1], canaries=(rows, labels), partners=partners)
+        seen = games.OneRun(scores=scores, canaries=150, relation=relation).play(seed=5, execution=HERE)
+        bound = estimators.epsilon_from_canaries(seen, delta=1e-5)
+        if sigma < 1.0:
+            assert bound.epsilon > 1.0
+        assert bound.epsilon <= recipe.claim(1e-5).epsilon
+    with pytest.raises(InputError, match="`partners` belong to substitution"):
+        replace(scores, partners=None if relation == "substitute" else (rows, labels))
+
+
+def test_a_crafted_input_keeps_its_length():
+    """As printed, algorithm 3 draws the crafted gradient to zero; ours is as long as the target's, and opposed."""
+    recipe = DpSgd(noise_multiplier=2.0, steps=20, learning_rate=1.0, relation="substitute")
+    reference = attacks.Reference(recipe, X, Y, seed=1)
+    target = (X[reference.least_confident()], 1.0)
+    own = np.linalg.norm(reference.gradient(target))
+    sizes = {
+        published: np.linalg.norm(
+            reference.gradient(attacks.crafted_input(reference, target, published=published).absent)
+        )
+        for published in (False, True)
+    }
+    assert sizes[False] > 0.7 * own
+    assert sizes[True] < 0.2 * own
+
+
+def test_canaries_for_perceptrons():
+    recipe = DpSgd(
+        noise_multiplier=1.0, steps=8, learning_rate=0.05, optimizer="adam", loss="softmax", classes=2, model=Mlp((6,)),
+        relation="substitute",
+    )  # fmt: skip
+    reference = attacks.Reference(recipe, X, Y, seed=1)
+    target = (X[reference.least_confident()], float(Y[reference.least_confident()]))
+    crafted = attacks.crafted_input(reference, target, steps=60)
+    assert reference.cosine(crafted.present, crafted.absent) < 0.2  # the same label pulls the last layer the same way
+    quiet = attacks.least_updated(recipe, X, Y, seed=1)
+    assert np.count_nonzero(quiet.present) == 1
+    runs = audited(recipe, X, Y, quiet, attacks.Displacement(quiet.present), runs=64, seed=2)
+    assert runs.present.mean() > runs.absent.mean()
+    assert not judge(runs, recipe.claim(1e-5)).contradicted
+
+
+def test_scores_that_say_their_relation():
+    """A score that knows what its worlds switch is not audited for another adjacency."""
+
+    class Own:
+        relation = "substitute"
+
+        def __call__(self, world, seed):
+            return float(world) + np.random.default_rng(seed).normal()
+
+    with pytest.raises(InputError, match="`relation` must be that of the score"):
+        games.MultiRun(score=Own(), relation="add-remove", runs=5)
+    claim = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+    with pytest.raises(InputError, match="`relation` must be that of the score"):
+        da.testing.assert_private(Own(), claim=claim)
+    assert da.audit(Own(), claim=claim, runs=5, execution=HERE).outcome == "not comparable"

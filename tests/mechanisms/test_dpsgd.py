@@ -1,5 +1,6 @@
 """Batched DP-SGD: a naive twin in float64, bitwise the same in any arrangement, the laws of its coins and noise."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +10,21 @@ from scipy import special, stats
 from dpaudit import InputError, accounting
 from dpaudit.mechanisms.dpsgd import (
     BLOCK,
+    BUGS,
+    CoordinateCanaries,
     DpSgd,
     GradientCanary,
     InputCanary,
+    Mlp,
+    Module,
+    bound_model,
     draws,
     train,
 )
+
+with warnings.catch_warnings(action="ignore"):  # their imports warn
+    import opacus
+    import torch
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 5)).astype(np.float32)
@@ -28,22 +38,19 @@ def naive(recipe, x, y, seed, model, canary=None, world=False):
     weights, first, second = (np.zeros((d, k)) for _ in range(3))
     records = x.shape[0] + (canary is not None)
     for step in range(1, recipe.steps + 1):
-
-        def draw(purpose, step=step):
-            return draws.keyed(seed, block, step, purpose)
-
+        rng = draws.keyed(seed, block, step, draws.STEP)
+        noise = draws.gaussian(rng, (d, BLOCK, k))[:, place, :] if recipe.noise_multiplier else 0.0
         taken = np.ones(x.shape[0], dtype=bool)
         canary_taken = True
         if recipe.sampling_rate < 1.0:
-            taken = draws.coins(draw(draws.COINS), (x.shape[0], BLOCK), recipe.sampling_rate)[:, place]
-            canary_taken = draws.coins(draw(draws.CANARY), (1, BLOCK), recipe.sampling_rate)[0, place]
+            coins = draws.coins(rng, (records, BLOCK), recipe.sampling_rate)[:, place]
+            taken, canary_taken = coins[: x.shape[0]], coins[-1]
         total = np.zeros((d, k))
         for row, label, inside in zip(x, y, taken, strict=True):
             if inside:
                 total += clipped(gradient(recipe, weights, row, label), recipe.clip)
         if canary is not None and canary_taken:
             total += clipped(canary(weights, world), recipe.clip)
-        noise = draws.gaussian(draw(draws.NOISE), (d, BLOCK, k))[:, place, :]
         total += recipe.noise_multiplier * recipe.clip * noise
         mean = total / (recipe.sampling_rate * records)
         if recipe.optimizer == "momentum":
@@ -130,6 +137,35 @@ def test_bitwise_the_same_in_any_arrangement():
     assert not np.array_equal(whole[:64], train(recipe, X, y, models=64, seed=10)[1])
 
 
+def test_a_turned_basis_changes_no_law():
+    """Fewer records than features: without noise the same models as record by record, with it the same law."""
+    wide = np.random.default_rng(2).normal(size=(6, 9)).astype(np.float32)
+    y = np.arange(6) % 2
+    recipe = DpSgd(noise_multiplier=0.0, sampling_rate=0.5, steps=5, clip=0.8, optimizer="momentum")
+    record = (wide[0] + 1.0, 1.0)
+
+    def crafted(weights, here):
+        return gradient(recipe, weights, *record) if here else np.zeros((9, 1))
+
+    for canary, twin_canary in (
+        (InputCanary(record), crafted),
+        (GradientCanary(np.eye(9)[:, 4:5]), lambda _, here: np.eye(9)[:, 4:5] * here),
+    ):
+        worlds = [True, False, True]
+        score = [lambda s: s.weights[4, :, 0], lambda s: s.outputs(wide[:1])[0, :, 0]]
+        seen, final = train(recipe, wide, y, canary=canary, worlds=worlds, seed=3, observe=score)
+        for model, world in enumerate(worlds):
+            twin = naive(recipe, wide, y, 3, model, twin_canary, world)
+            assert final[model] == pytest.approx(twin, rel=2e-3, abs=2e-4)
+            assert seen[:, 0, model] == pytest.approx([twin[4, 0], float(wide[0] @ twin[:, 0])], rel=2e-3, abs=2e-4)
+    noisy = replace(recipe, noise_multiplier=1.0)
+    _, turned = train(noisy, wide, y, models=3000, seed=4)
+    still = np.vstack([wide, np.zeros((6, 9), dtype=np.float32)])  # as many rows as columns: no basis is turned
+    _, plain = train(noisy, still, np.append(y, y), models=3000, seed=5, records=6)
+    for coordinate in (0, 8):
+        assert stats.ks_2samp(turned[:, coordinate, 0], plain[:, coordinate, 0]).pvalue > 1e-3
+
+
 def test_observers_see_the_steps_they_ask_for():
     recipe = DpSgd(noise_multiplier=1.0, steps=6)
     seen, _ = train(
@@ -200,3 +236,230 @@ def test_refusals(arguments, sentence):
     given = {"x": X, "y": LABELS["logistic"], "seed": 1, **({"models": 2} if "worlds" not in arguments else {})}
     with pytest.raises(InputError, match=sentence):
         train(DpSgd(noise_multiplier=1.0, steps=4), **{**given, **arguments})
+
+
+# ------------------------------------------------------------------------------------------------- perceptrons, modules
+
+DEEP = DpSgd(noise_multiplier=0.6, sampling_rate=0.5, steps=4, clip=0.7, learning_rate=0.1, loss="softmax", classes=3)
+
+
+def build_mlp():
+    return torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.ReLU(), torch.nn.Linear(7, 3))
+
+
+def build_cnn():
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 2, 2), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(2 * 3 * 3, 2)
+    )
+
+
+def as_module_order(flat):
+    """A perceptron's flat parameters (input x output with the bias row last) as torch keeps them (output x input)."""
+    first, second = flat[: 6 * 7].reshape(6, 7), flat[6 * 7 :].reshape(8, 3)
+    return np.concatenate([first[:-1].T.ravel(), first[-1], second[:-1].T.ravel(), second[-1]])
+
+
+@pytest.mark.parametrize("bug", [None, "layer_clip", "batch_clip", "private_scaling", "double_clip"])
+def test_perceptrons_and_modules_have_the_same_gradients(bug):
+    """Closed forms against torch.func on the same parameters: lengths, clipped sums, canaries, outputs."""
+    y = LABELS["softmax"]
+    closed = bound_model(replace(DEEP, model=Mlp((7,))), X, y)
+    generic = bound_model(replace(DEEP, model=Module(build_mlp)), X, y)
+    weights = closed.start(draws.keyed(1, 0, 0, 0), 4, same=False)
+    twin = np.stack([as_module_order(flat) for flat in weights[0]])[None]
+    coins = np.random.default_rng(3).random((30, 4)) < 0.5
+    one, other = closed.look(weights, coins), generic.look(twin, coins)
+    assert closed.lengths(one) * coins == pytest.approx(generic.lengths(other) * coins, rel=1e-4, abs=1e-6)
+    factors = np.where(coins, np.random.default_rng(4).random((30, 4)), 0.0).astype(np.float32)
+    found = np.stack([as_module_order(flat) for flat in closed.combine(one, factors)[0]])
+    assert found == pytest.approx(generic.combine(other, factors)[0], rel=1e-4, abs=1e-6)
+    mine, theirs = closed.record_gradients(weights, X[0], 1.0), generic.record_gradients(twin, X[0], 1.0)
+    assert np.stack([as_module_order(flat) for flat in mine[0]]) == pytest.approx(theirs[0], rel=1e-4, abs=1e-6)
+    assert closed.outputs(weights, X) == pytest.approx(generic.outputs(twin, X), rel=1e-4, abs=1e-6)
+    ours = closed.input_gradients(weights, X[0], 1.0)
+    assert ours == pytest.approx(generic.input_gradients(twin, X[0], 1.0), rel=1e-4, abs=1e-6)
+    for model in (Mlp((7,)), Module(build_mlp)):
+        recipe = replace(DEEP, model=model, bug=bug)
+        canary = InputCanary((X[0], 1.0), (X[1], 2.0))
+        _, final = train(recipe, X, y, canary=canary, worlds=[True, False] * 3, seed=1, width=6)
+        assert np.isfinite(final).all()
+
+
+def test_modules_are_bitwise_the_same_in_any_arrangement():
+    images = np.random.default_rng(5).normal(size=(12, 16)).astype(np.float32)
+    recipe = DpSgd(
+        noise_multiplier=1.0, sampling_rate=0.5, steps=3, loss="softmax", classes=2, optimizer="adam",
+        model=Module(build_cnn, input_shape=(1, 4, 4)), random_start=True,
+    )  # fmt: skip
+    y = np.arange(12) % 2
+    _, whole = train(recipe, images, y, models=100, seed=2)
+    _, second = train(recipe, images, y, models=36, seed=2, first_block=1)
+    assert np.array_equal(whole[64:], second)
+    assert not np.array_equal(whole[0], whole[1])
+    _, threaded = train(recipe, images, y, models=100, seed=2, threads=2)
+    assert np.array_equal(whole, threaded)
+
+
+def test_modules_that_mix_examples_are_refused():
+    def build():
+        return torch.nn.Sequential(torch.nn.BatchNorm1d(5), torch.nn.Linear(5, 3))
+
+    with pytest.raises(InputError, match="must have no buffers"):
+        bound_model(replace(DEEP, model=Module(build)), X, LABELS["softmax"])
+    with pytest.raises(InputError, match="`hidden` must name at least one layer"):
+        Mlp(())
+    with pytest.raises(InputError, match="`model` must be None, an Mlp or a Module"):
+        replace(DEEP, model="resnet")
+
+
+# --------------------------------------------------------------------------------------------------------------- Opacus
+
+
+def opacus_twin(recipe, x, y, batches, start, build, optimizer):
+    """The same training by Opacus, with the noise off and these batches."""
+    torch.manual_seed(0)
+    model = build()
+    with torch.no_grad():
+        for parameter, value in zip(model.parameters(), start, strict=True):
+            parameter.copy_(torch.from_numpy(value.copy()))
+    private = opacus.GradSampleModule(model, loss_reduction="sum")
+    tuned = opacus.optimizers.DPOptimizer(
+        optimizer(private.parameters(), lr=recipe.learning_rate),
+        noise_multiplier=0.0,
+        max_grad_norm=recipe.clip,
+        expected_batch_size=recipe.sampling_rate * y.size,
+        loss_reduction="sum",
+    )
+    tuned.expected_batch_size, tuned.loss_reduction = recipe.sampling_rate * y.size, "mean"
+    labels, rows = torch.from_numpy(y), torch.from_numpy(x)
+    for chosen in batches:
+        tuned.zero_grad()
+        logits = private(rows[chosen])
+        if recipe.loss == "softmax":
+            loss = torch.nn.functional.cross_entropy(logits, labels[chosen], reduction="sum")
+        else:
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(
+                logits[:, 0], labels[chosen].float(), reduction="sum"
+            )
+        loss.backward()
+        tuned.step()
+    return np.concatenate([p.detach().numpy().ravel() for p in model.parameters()])
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("kind", ["logistic", "softmax", "mlp"])
+def test_equal_to_opacus_without_noise(kind, optimizer):
+    """The same batches, 20 steps: the parameters agree to 1e-5 of their size."""
+    loss, classes = ("logistic", 1) if kind == "logistic" else ("softmax", 3)
+    y = LABELS[loss]
+    recipe = DpSgd(
+        noise_multiplier=0.0, sampling_rate=0.5, steps=20, clip=0.6, learning_rate=0.05, optimizer=optimizer,
+        loss=loss, classes=classes, model=Mlp((7,)) if kind == "mlp" else None,
+    )  # fmt: skip
+    _, final = train(recipe, X, y, models=1, seed=4)
+    batches = [
+        np.flatnonzero(draws.coins(draws.keyed(4, 0, step, draws.STEP), (30, BLOCK), 0.5)[:, 0])  # no noise before them
+        for step in range(1, 21)
+    ]
+    make = {
+        "sgd": torch.optim.SGD,
+        "momentum": lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9),
+        "adam": torch.optim.Adam,
+    }[optimizer]
+    if kind == "mlp":
+        model = bound_model(recipe, X, y)
+        flat = as_module_order(model.start(draws.keyed(0, 0, 0, draws.START), BLOCK, same=True)[0, 0])
+        cuts = np.cumsum([35, 7, 21])
+        start = [p.reshape(s) for p, s in zip(np.split(flat, cuts), [(7, 5), (7,), (3, 7), (3,)], strict=True)]
+        found, build = as_module_order(final[0, 0]), build_mlp
+    else:
+        start, found = [np.zeros((classes, 5), dtype=np.float32)], final[0].T.ravel()
+
+        def build():
+            return torch.nn.Linear(5, classes, bias=False)
+
+    with warnings.catch_warnings(action="ignore"):
+        twin = opacus_twin(recipe, X, y, batches, start, build, make)
+    assert np.linalg.norm(found - twin) <= 1e-5 * np.linalg.norm(twin)
+
+
+def test_equal_to_opacus_in_law():
+    """The canary's coordinate after noisy training: 2,000 models of ours against 2,000 of Opacus's own optimizer."""
+    recipe = DpSgd(noise_multiplier=0.8, sampling_rate=0.5, steps=5, clip=0.6, learning_rate=0.5)
+    still, y = np.zeros((4, 3), dtype=np.float32), np.zeros(4)
+    canary = GradientCanary(np.array([[5.0], [0.0], [0.0]]))
+    _, final = train(recipe, still, y, canary=canary, worlds=[True] * 2000, seed=8)
+    generator, coins = torch.Generator().manual_seed(3), np.random.default_rng(3)
+    theirs = []
+    for _ in range(2000):
+        weight = torch.nn.Parameter(torch.zeros(3))
+        tuned = opacus.optimizers.DPOptimizer(
+            torch.optim.SGD([weight], lr=0.5),
+            noise_multiplier=0.8,
+            max_grad_norm=0.6,
+            expected_batch_size=0.5 * 5,
+            generator=generator,
+        )
+        tuned.expected_batch_size = 0.5 * 5
+        for _step in range(5):
+            sampled = coins.random(5) < 0.5  # four records without a gradient, and the canary
+            rows = torch.zeros(int(sampled.sum()), 3)
+            if sampled[-1]:
+                rows[-1, 0] = 5.0
+            weight.grad_sample = rows
+            tuned.step()
+            tuned.zero_grad()
+        theirs.append(float(weight.detach()[0]))
+    assert stats.ks_2samp(final[:, 0, 0], theirs).pvalue > 1e-3
+
+
+# ------------------------------------------------------------------------------------------------------- many canaries
+
+
+def test_coordinate_canaries():
+    recipe = DpSgd(noise_multiplier=0.0, steps=2, clip=0.5, learning_rate=1.0, relation="substitute")
+    canaries = CoordinateCanaries([3, 1], 2.0, opposed=True)
+    zeros = np.zeros((8, 5), dtype=np.float32)
+    _, final = train(recipe, zeros, np.zeros(8), canary=canaries, worlds=[[True], [False]], seed=1, width=1)
+    assert final[0, :, 0].tolist() == pytest.approx([0.0, 0.1, 0.0, -0.1, 0.0])  # clipped to 0.5, of 10 records
+    for change, sentence in (
+        ({"coordinates": [1, 1]}, "different numbers"),
+        ({"coordinates": []}, "different numbers"),
+        ({"coordinates": [7, 1]}, "below the number of parameters"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            train(
+                recipe,
+                zeros,
+                np.zeros(8),
+                canary=replace(canaries, **change),
+                worlds=[[True], [False]],
+                seed=1,
+                width=1,
+            )
+    with pytest.raises(InputError, match="a row for each of 2 canaries"):
+        train(recipe, zeros, np.zeros(8), canary=canaries, worlds=[True], seed=1)
+
+
+def test_normals_are_normal():
+    drawn = draws.gaussian(draws.keyed(1, 2, 3, 4), (3, 64, 5001)).astype(float)
+    assert stats.kstest(drawn.ravel()[:200_000], "norm").pvalue > 1e-3
+    assert drawn.std() == pytest.approx(1.0, abs=0.005)
+    assert abs(np.corrcoef(drawn.ravel()[:480_000], drawn.ravel()[480_000:960_000])[0, 1]) < 0.006
+    rate = draws.coins(draws.keyed(1, 2, 3, 5), (1000, 1000), 0.3).mean()
+    assert rate == pytest.approx(0.3, abs=0.002)
+
+
+def test_labels_without_an_output_are_refused():
+    with pytest.raises(InputError, match=r"labels 0 to 1 for the logistic loss, got 2"):
+        train(DpSgd(noise_multiplier=1.0), X, LABELS["softmax"] % 3, models=1, seed=1)
+
+
+def test_every_bug_is_known():
+    assert len(BUGS) == 16
+    for bug in BUGS:
+        recipe = DpSgd(noise_multiplier=1.0, sampling_rate=0.5, steps=3, relation="substitute", bug=bug)
+        _, final = train(recipe, X, LABELS["logistic"], canary=GradientCanary(np.ones((5, 1))), worlds=[True], seed=1)
+        assert np.isfinite(final).all()
+    with pytest.raises(InputError, match="a bug under substitution"):
+        DpSgd(noise_multiplier=1.0, bug="add_remove_accounting")

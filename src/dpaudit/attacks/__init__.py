@@ -1,5 +1,6 @@
 """Attacks: canaries to put into a training run, and scores that read a model for them (paper 001)."""
 
+from dpaudit.attacks import zoo
 from dpaudit.attacks.canaries import (
     Reference,
     adversarial_natural,
@@ -38,4 +39,5 @@ __all__ = [
     "quiet_coordinates",
     "worst_case",
     "worst_case_score",
+    "zoo",
 ]

@@ -58,7 +58,7 @@ class LogitDifference:
 
 
 def _logit(state: State, x: NDArray[Any], y: float) -> Scores:
-    logits = state.model.outputs(state.weights, np.asarray(x, dtype=np.float32)[None])[0]
+    logits = state.outputs(np.asarray(x, dtype=np.float32)[None])[0]
     if logits.shape[1] == 1:  # one logit speaks for label 1, and its negative for label 0
         return logits[:, 0] * np.float32(1.0 if y > 0.5 else -1.0)
     return logits[:, int(y)]

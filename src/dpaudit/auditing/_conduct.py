@@ -177,7 +177,8 @@ def as_game(
         if settings.detects is not None:
             raise InputError("`detects` chooses the runs of a score; this game has its own size.")
         return source
-    wanted = relation if relation is not None else None if claim is None else claim.relation
+    own = getattr(source, "relation", None)
+    wanted = relation if relation is not None else own if own is not None else None if claim is None else claim.relation
     if wanted is None:
         raise InputError("`relation` is needed for a score without a claim: what does `world` switch?")
     return MultiRun(

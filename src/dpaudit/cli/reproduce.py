@@ -48,7 +48,9 @@ def reproduce(
         for name in names:
             outcome = substitute.reproduce(name, scale=scale, seed=seed, execution=Execution(workers=workers))
             place = outcome.save(output / f"figure-{name}.json")
-            _files.write_text(place.with_suffix(".svg"), drawing.svg(outcome))
+            picture = drawing.svg(outcome)
+            if picture:
+                _files.write_text(place.with_suffix(".svg"), picture)
             found.append(outcome)
             print(f"figure {name}: {outcome.found}; {outcome.because}. [{place}]", file=sys.stderr)
     if as_json:

@@ -68,6 +68,7 @@ class MultiRun:
         if isinstance(self.score, str):
             object.__setattr__(self, "score", load_function(self.score))
         check_score_call(self.score)
+        check_score_relation(self.score, self.relation)
         object.__setattr__(self, "files", file_names(self.files))
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
@@ -114,6 +115,16 @@ def check_score_call(score: Any) -> None:
         raise InputError(
             f"`score` must be a function of (world, seed), got {score!r}.",
             "write def score(world: bool, seed: int) -> float.",
+        )
+
+
+def check_score_relation(score: Any, asked: Relation) -> None:
+    """Refuse a score that says itself that its worlds differ in another way."""
+    own = getattr(score, "relation", None)
+    if own is not None and relation(own) is not asked:
+        raise InputError(
+            f"`relation` must be that of the score ({own!s}), got {asked!s}.",
+            "the score says what its worlds switch; a claim of another adjacency is not about it.",
         )
 
 

@@ -63,10 +63,10 @@ FULL = replace(
     PAPER,
     seeds=20,
     varied_models=1000,
-    text_models=500,
+    text_models=400,
     deep_models=400,
     deep_steps=100,
-    deep_records=2000,
+    deep_records=1000,
     marks=10,
 )
 QUICK = replace(

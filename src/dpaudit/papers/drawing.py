@@ -8,13 +8,16 @@ from typing import Any
 
 from dpaudit.papers._outcome import Outcome
 
+TABLES = ("bugs",)
 MARKS = "osD^vPX"
 LINES = {"add_remove": ("add/remove, promised", ":"), "substitute": ("substitute, promised", "-")}
 BY_GROUP = ("substitute by group privacy", "--")
 
 
 def svg(outcome: Outcome) -> str:
-    """The figure of an outcome; empty where there is nothing to draw."""
+    """The figure of an outcome; the empty text for one that is a table."""
+    if outcome.figure in TABLES:
+        return ""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

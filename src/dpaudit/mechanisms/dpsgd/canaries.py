@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.mechanisms.dpsgd.heads import SMALL, Array, Bound
+from dpaudit.mechanisms.dpsgd.heads import Array, Bound, length_factors
 
 
 class Canary(Protocol):
@@ -18,6 +18,11 @@ class Canary(Protocol):
 
     @property
     def count(self) -> int: ...
+    @property
+    def turns(self) -> bool:
+        """Whether it may be taken to another basis of the parameters."""
+        ...
+
     def gradients(self, model: Bound, weights: Array, worlds: NDArray[np.bool_]) -> Contribution: ...
 
 
@@ -31,11 +36,6 @@ class Contribution(Protocol):
     def clipped_sum(self, clip: float | None, coins: Array, part: Any = ...) -> Array:
         """The sum over the canaries that were drawn, of a part of the parameters; clip None leaves their lengths."""
         ...
-
-
-def length_factors(lengths: Array, clip: float) -> Array:
-    """What brings these lengths down to the clip."""
-    return np.minimum(np.float32(1.0), np.float32(clip) / np.maximum(lengths, SMALL))
 
 
 def model_lengths(found: Array) -> Array:
@@ -63,10 +63,11 @@ class GradientCanary:
     present: NDArray[Any]
     absent: NDArray[Any] | None = None
     count = 1
+    turns = True
 
     def gradients(self, model: Bound, weights: Array, worlds: NDArray[np.bool_]) -> _Single:
-        here = np.asarray(self.present, dtype=np.float32).reshape(model.shape)
-        other = np.zeros_like(here) if self.absent is None else np.asarray(self.absent, np.float32).reshape(here.shape)
+        here = model.inward(self.present)
+        other = np.zeros_like(here) if self.absent is None else model.inward(self.absent)
         return _Single(np.where(worlds[0][None, :, None], here[:, None, :], other[:, None, :]))
 
 
@@ -77,6 +78,7 @@ class InputCanary:
     present: tuple[NDArray[Any], float]
     absent: tuple[NDArray[Any], float] | None = None
     count = 1
+    turns = True
 
     def gradients(self, model: Bound, weights: Array, worlds: NDArray[np.bool_]) -> _Single:
         found = model.record_gradients(weights, *self.present)
@@ -92,6 +94,7 @@ class CoordinateCanaries:
     coordinates: NDArray[Any]
     size: float
     opposed: bool = False
+    turns = False
 
     def __post_init__(self) -> None:
         found = np.array(self.coordinates, dtype=np.int64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpaudit.mechanisms.dpsgd.recipe import BATCH_OF_NOISE, WORKERS, DpSgd
 
 Array = NDArray[np.float32]
-COINS, NOISE, START, CANARY, EPOCH = range(5)
+STEP, START, EPOCH = range(3)
 
 
 def keyed(seed: int, block: int, step: int, purpose: int) -> np.random.Generator:

@@ -7,7 +7,7 @@ and the clipped sum over a batch is one matrix product.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,22 +25,41 @@ Coins = NDArray[np.bool_] | None
 SMALL = np.float32(1e-30)
 
 
+def length_factors(lengths: Array, clip: float) -> Array:
+    """What brings these lengths down to the clip."""
+    return np.minimum(np.float32(1.0), np.float32(clip) / np.maximum(lengths, SMALL))
+
+
+def chosen(factors: Array, coins: Coins) -> Array:
+    """The factors of those who take part, zero for the others."""
+    return factors if coins is None else factors * coins
+
+
 class Bound(Protocol):
     """One kind of model on one data set, a block of models at a time.
 
     Parameters are arrays of (rows, models, columns). `groups` are the two parts that the bugs of layers speak of, as
-    index expressions. `look` sees the whole data set, `lengths` (records, models) and `combine` (the sum of gradients,
-    each times its factor) read what it saw. `record_gradients` are those of one record by the parameters,
-    `input_gradients` by the record itself, (models, features); `outputs` are logits, (records, models, outputs).
+    index expressions. `look` sees the whole data set; `lengths` (records, models), `combine` (the sum of gradients,
+    each times its factor) and `clipped_sum` (that of the clipped ones) read what it saw. `record_gradients` are those
+    of one record by the parameters, `input_gradients` by the record itself, (models, features); `outputs` are logits,
+    (records, models, outputs).
+    A model may keep its parameters in another basis: `inward` takes a gradient (rows, columns) there, `outward` brings
+    arrays of parameters back.
     """
 
     shape: tuple[int, int]
     groups: tuple[Any, Any]
+    threaded: bool
+    """Whether several threads may use it at once."""
+
+    def inward(self, values: Any) -> Array: ...
+    def outward(self, values: Array) -> Array: ...
 
     def start(self, rng: np.random.Generator, models: int, *, same: bool) -> Array: ...
     def look(self, weights: Array, coins: Coins) -> Any: ...
     def lengths(self, seen: Any, group: int | None = None) -> Array: ...
     def combine(self, seen: Any, factors: Array) -> Array: ...
+    def clipped_sum(self, seen: Any, clip: float, coins: Coins) -> Array: ...
     def record_gradients(self, weights: Array, x: Any, y: float) -> Array: ...
     def input_gradients(self, weights: Array, x: Any, y: float) -> Array: ...
     def outputs(self, weights: Array, rows: Any) -> Array: ...
@@ -87,24 +106,55 @@ def check_labels(recipe: DpSgd, y: NDArray[Any]) -> None:
 
 
 class LinearHead:
-    """`x @ w` for a block: one matrix product for all its models, forth and back."""
+    """`x @ w` for a block: one matrix product for all its models, forth and back.
 
-    def __init__(self, recipe: DpSgd, x: Array, y: NDArray[Any]):
-        self.loss, self.x, self.y = recipe.loss, x, y
-        self.shape = (x.shape[1], recipe.classes)
-        half = (x.shape[1] + 1) // 2
+    With `rotate` and fewer records than features, the parameters are kept in an orthonormal basis whose first axes span
+    the records: the matrix products shrink to records by records. Gradient descent, clipping and Gaussian noise look
+    the same in every such basis, so the law of the models is unchanged.
+    """
+
+    threaded = True
+
+    def __init__(self, recipe: DpSgd, x: Array, y: NDArray[Any], *, rotate: bool = False):
+        records, features = x.shape
+        self.loss, self.y, self.shape = recipe.loss, y, (features, recipe.classes)
+        half = (features + 1) // 2
         self.groups = (np.s_[:half], np.s_[half:])
         self._norms = np.linalg.norm(x, axis=1)[:, None]
         self._parts = [np.linalg.norm(x[:, part], axis=1)[:, None] for part in self.groups]
+        self._basis = _basis_of(x) if rotate and 0 < records < features else None
+        self.x = x if self._basis is None else np.ascontiguousarray((x @ self._basis)[:, :records])
+        self._turned: dict[int, tuple[Any, Array]] = {}
+
+    def inward(self, values: Any) -> Array:
+        wanted, basis = np.asarray(values, dtype=np.float32).reshape(self.shape), self._basis
+        return wanted if basis is None else self._once(values, lambda: basis.T @ wanted)
+
+    def outward(self, values: Array) -> Array:
+        if self._basis is None:
+            return values
+        return (self._basis @ values.reshape(self.shape[0], -1)).reshape(values.shape)
+
+    def _once(self, source: Any, compute: Callable[[], Array]) -> Array:
+        """A canary is turned once, not in every step; the source is kept, so that its address stays its own."""
+        if id(source) not in self._turned:
+            self._turned[id(source)] = (source, compute())
+        return self._turned[id(source)][1]
+
+    def _row(self, x: Any) -> Array:
+        row, basis = np.asarray(x, dtype=np.float32), self._basis
+        return row if basis is None else self._once(x, lambda: row @ basis)
 
     def start(self, rng: np.random.Generator, models: int, *, same: bool) -> Array:
         rows, columns = self.shape
         if same:
             return np.zeros((rows, models, columns), dtype=np.float32)
-        return np.float32(0.01) * gaussian(rng, (rows, models, columns))
+        return np.asarray(np.float32(0.01) * gaussian(rng, (rows, models, columns)))
 
     def look(self, weights: Array, coins: Coins) -> Array:
-        return residuals(self.loss, self.outputs(weights, self.x), self.y)
+        spanned = weights[: self.x.shape[1]]
+        logits = (self.x @ spanned.reshape(self.x.shape[1], -1)).reshape(self.y.size, weights.shape[1], -1)
+        return residuals(self.loss, logits, self.y)
 
     def lengths(self, seen: Array, group: int | None = None) -> Array:
         norms = self._norms if group is None else self._parts[group]
@@ -113,21 +163,49 @@ class LinearHead:
         return np.sqrt(np.einsum("nmk,nmk->nm", seen, seen)) * norms
 
     def combine(self, seen: Array, factors: Array) -> Array:
-        weighted = (seen * factors[:, :, None]).reshape(seen.shape[0], -1)
-        return (self.x.T @ weighted).reshape(self.shape[0], -1, self.shape[1])
+        return self._gather(seen * factors[:, :, None])
+
+    def clipped_sum(self, seen: Array, clip: float, coins: Coins) -> Array:
+        if self.shape[1] > 1:
+            return self.combine(seen, chosen(length_factors(self.lengths(seen), clip), coins))
+        limit = np.float32(clip) / np.maximum(self._norms, SMALL)  # one output: the residual itself can be cut
+        cut = np.clip(seen[:, :, 0], -limit, limit)
+        return self._gather(chosen(cut, coins)[:, :, None])
+
+    def _gather(self, weighted: Array) -> Array:
+        """The sum of gradients from the residuals, each times its factor."""
+        features, (records, models, outputs) = self.shape[0], weighted.shape
+        spanned = self.x.shape[1]
+        found = np.empty((features, models * outputs), dtype=np.float32)
+        np.matmul(self.x.T, weighted.reshape(records, -1), out=found[:spanned])
+        found[spanned:] = 0.0
+        return found.reshape(features, models, outputs)
 
     def record_gradients(self, weights: Array, x: Any, y: float) -> Array:
-        row = np.asarray(x, dtype=np.float32)
-        residual = residuals(self.loss, self.outputs(weights, row[None]), np.array([y]))[0]
-        return np.asarray(row[:, None, None] * residual[None, :, :])
+        row = self._row(x)
+        return np.multiply(row[:, None, None], self._residual(weights, row, y)[None, :, :], dtype=np.float32)
+
+    def _residual(self, weights: Array, row: Array, y: float) -> Array:
+        logits = np.einsum("d,dmk->mk", row, weights)[None]
+        return residuals(self.loss, logits, np.array([y]))[0]
 
     def input_gradients(self, weights: Array, x: Any, y: float) -> Array:
-        residual = residuals(self.loss, self.outputs(weights, np.asarray(x)[None]), np.array([y]))[0]
-        return np.einsum("dmk,mk->md", weights, residual)
+        found = np.einsum("dmk,mk->md", weights, self._residual(weights, self._row(x), y))
+        return found if self._basis is None else found @ self._basis.T
 
     def outputs(self, weights: Array, rows: Any) -> Array:
         x = np.asarray(rows, dtype=np.float32)
-        return (x @ weights.reshape(self.shape[0], -1)).reshape(x.shape[0], weights.shape[1], -1)
+        turned: Array = x if self._basis is None else x @ self._basis
+        return (turned @ weights.reshape(self.shape[0], -1)).reshape(x.shape[0], weights.shape[1], -1)
+
+
+def _basis_of(x: Array) -> Array:
+    """Orthonormal axes of which the first span the rows; by one thread, so that it is the same in every process."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        found, _ = np.linalg.qr(x.T.astype(np.float64), mode="complete")
+    return np.ascontiguousarray(found, dtype=np.float32)
 
 
 # --------------------------------------------------------------------------------------------------------- perceptrons
@@ -152,6 +230,8 @@ class Mlp:
 class Perceptrons:
     """A block of perceptrons, each on its own batch: parameters are flat, (1, models, all of them)."""
 
+    threaded = True
+
     def __init__(self, hidden: Sequence[int], recipe: DpSgd, x: Array, y: NDArray[Any]):
         self.loss, self.x, self.y = recipe.loss, x, y
         self.sizes = [x.shape[1], *hidden, recipe.classes]
@@ -159,6 +239,12 @@ class Perceptrons:
         self._ends = np.cumsum([0, *counts])
         self.shape = (1, int(self._ends[-1]))
         self.groups = (np.s_[..., : counts[0]], np.s_[..., counts[0] :])
+
+    def inward(self, values: Any) -> Array:
+        return np.asarray(values, dtype=np.float32).reshape(self.shape)
+
+    def outward(self, values: Array) -> Array:
+        return values
 
     def start(self, rng: np.random.Generator, models: int, *, same: bool) -> Array:
         """He's normal start, biases at zero."""
@@ -217,6 +303,9 @@ class Perceptrons:
             ]
             found[chosen, model] = np.sqrt(sum(squares))
         return found
+
+    def clipped_sum(self, seen: list[Any], clip: float, coins: Coins) -> Array:
+        return self.combine(seen, chosen(length_factors(self.lengths(seen), clip), coins))
 
     def combine(self, seen: list[Any], factors: Array) -> Array:
         found = np.empty((1, len(seen), self.shape[1]), dtype=np.float32)

@@ -7,7 +7,8 @@ gradient of a weighted sum of losses. The chunk is a function of the shapes alon
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit._validate import InputError
-from dpaudit.mechanisms.dpsgd.heads import Array, Coins
+from dpaudit.mechanisms.dpsgd.heads import Array, Coins, chosen, length_factors
 from dpaudit.mechanisms.dpsgd.recipe import DpSgd
 
 FLOATS_IN_MEMORY = 1 << 26
@@ -32,6 +33,18 @@ def _torch() -> Any:
             "pip install 'dpaudit[torch]', or use model=None or Mlp, which are numpy.",
         ) from None
     return torch
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread, because sums in another order would be other numbers; put back afterwards."""
+    torch = _torch()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -51,9 +64,10 @@ class Module:
 class BoundModule:
     """A block of modules: parameters are flat, (1, models, all of them)."""
 
+    threaded = False  # `functional_call` swaps the parameters of the one module
+
     def __init__(self, module: Module, recipe: DpSgd, x: Array, y: NDArray[Any]):
         torch = _torch()
-        torch.set_num_threads(1)  # sums in another order would be other numbers
         self.loss, self._build = recipe.loss, module.build
         self._skeleton = module.build()
         if any(True for _ in self._skeleton.buffers()):
@@ -74,6 +88,12 @@ class BoundModule:
     def _rows(self, x: Any) -> Any:
         rows = _torch().from_numpy(np.array(x, dtype=np.float32))
         return rows if self._input is None else rows.reshape(rows.shape[0], *self._input)
+
+    def inward(self, values: Any) -> Array:
+        return np.asarray(values, dtype=np.float32).reshape(self.shape)
+
+    def outward(self, values: Array) -> Array:
+        return values
 
     def start(self, rng: np.random.Generator, models: int, *, same: bool) -> Array:
         torch = _torch()
@@ -124,6 +144,9 @@ class BoundModule:
     def lengths(self, seen: tuple[Any, Array], group: int | None = None) -> Array:
         squares = seen[1].sum(axis=0) if group is None else seen[1][group]
         return np.sqrt(squares)
+
+    def clipped_sum(self, seen: tuple[Any, Array], clip: float, coins: Coins) -> Array:
+        return self.combine(seen, chosen(length_factors(self.lengths(seen), clip), coins))
 
     def combine(self, seen: tuple[Any, Array], factors: Array) -> Array:
         torch = _torch()

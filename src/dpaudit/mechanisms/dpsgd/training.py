@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.mechanisms.dpsgd import draws
-from dpaudit.mechanisms.dpsgd.canaries import Canary, length_factors, model_lengths
-from dpaudit.mechanisms.dpsgd.heads import SMALL, Array, Bound, Coins, LinearHead, check_labels
+from dpaudit.mechanisms.dpsgd.canaries import Canary, model_lengths
+from dpaudit.mechanisms.dpsgd.heads import SMALL, Array, Bound, Coins, LinearHead, check_labels, chosen, length_factors
+from dpaudit.mechanisms.dpsgd.modules import one_thread
 from dpaudit.mechanisms.dpsgd.recipe import AUGMENTATIONS, DpSgd
 
 BLOCK = 64
@@ -31,18 +33,38 @@ class State:
     """What an observer may look at after a step, for one block: arrays of (rows, models, columns)."""
 
     step: int
-    weights: Array
-    start: Array
-    released: Array
-    """The noisy sum of this step, as the mechanism released it."""
-    total: Array
-    """The sum of all releases so far."""
     model: Bound
+    kept: dict[str, Array]
+    """The arrays as the model keeps them."""
+
+    @property
+    def weights(self) -> Array:
+        """Parameters."""
+        return self.model.outward(self.kept["weights"])
+
+    @property
+    def start(self) -> Array:
+        """Parameters before the first step."""
+        return self.model.outward(self.kept["start"])
+
+    @property
+    def released(self) -> Array:
+        """The noisy sum of this step, as the mechanism released it."""
+        return self.model.outward(self.kept["released"])
+
+    @property
+    def total(self) -> Array:
+        """The sum of all releases so far."""
+        return self.model.outward(self.kept["total"])
 
     def along(self, values: Array, direction: Any) -> Array:
         """The component of each model's `values` along a direction of the parameters' shape."""
         wanted = np.asarray(direction, dtype=np.float32).reshape(self.model.shape)
         return np.einsum("amb,ab->m", values, wanted)
+
+    def outputs(self, rows: Any) -> Array:
+        """Logits of these rows: (rows, models, outputs)."""
+        return self.model.outputs(self.kept["weights"], rows)
 
 
 Observer = Callable[[State], Any]
@@ -86,7 +108,7 @@ def train(
     width
         Models a block. Another width is another draw of the same game; 1 is for a single training.
     threads
-        Blocks trained at the same time; it changes no number.
+        Blocks trained at the same time (torch modules: one after the other); it changes no number.
     final
         Whether to return the parameters, which may be much to keep.
     records
@@ -101,7 +123,8 @@ def train(
     check.count("threads", threads, low=1)
     count = inside.shape[-1]
     steps = [recipe.steps] if at is None else [check.count("at", t, low=1, high=recipe.steps) for t in at]
-    model = bound_model(recipe, rows, labels)
+    rotate = recipe.optimizer != "adam" and recipe.bug is None and (canary is None or canary.turns)
+    model = bound_model(recipe, rows, labels, rotate=rotate)
     sizes = labels.size, labels.size + inside.shape[0] if records is None else check.count("records", records, low=1)
     seen = np.empty((len(observe), len(steps), count), dtype=np.float32)
     kept = np.empty((count if final else 0, *model.shape), dtype=np.float32)
@@ -115,12 +138,13 @@ def train(
         block = _Block(recipe, model, sizes, canary, worlds_here, key)
         seen[:, :, here] = block.run(observe, steps, recipe.steps if final else max(steps))[:, :, :used]
         if final:
-            kept[here] = block.weights.transpose(1, 0, 2)[:used]
+            kept[here] = model.outward(block.weights).transpose(1, 0, 2)[:used]
 
     starts = range(0, count, width)
-    if threads == 1 or len(starts) == 1:
-        for start in starts:
-            one(start)
+    if threads == 1 or len(starts) == 1 or not model.threaded:
+        with nullcontext() if model.threaded else one_thread():
+            for start in starts:
+                one(start)
     else:
         from threadpoolctl import threadpool_limits
 
@@ -129,10 +153,10 @@ def train(
     return seen, kept
 
 
-def bound_model(recipe: DpSgd, x: Array, y: NDArray[Any]) -> Bound:
-    """The recipe's model on this data set."""
+def bound_model(recipe: DpSgd, x: Array, y: NDArray[Any], *, rotate: bool = False) -> Bound:
+    """The recipe's model on this data set; a linear head may `rotate` its parameters where nothing depends on axes."""
     check_labels(recipe, y)
-    return LinearHead(recipe, x, y) if recipe.model is None else recipe.model.bind(recipe, x, y)
+    return LinearHead(recipe, x, y, rotate=rotate) if recipe.model is None else recipe.model.bind(recipe, x, y)
 
 
 def _arguments(
@@ -196,10 +220,11 @@ class _Block:
 
     def advance(self, step: int) -> State:
         recipe = self.recipe
-        coins, canary_coins = self._sample(step)
+        rng = self._rng(draws.STEP, step)  # noise first, so that it can be drawn again with another step's key
+        noise_rng = self._rng(draws.STEP, 1) if recipe.bug == "reused_key" else rng
+        noise = draws.noise(recipe, noise_rng, self.weights.shape)
+        coins, canary_coins = self._sample(rng, step)
         released = self._clipped_sum(coins, canary_coins)
-        key_step = 1 if recipe.bug == "reused_key" else step
-        noise = draws.noise(recipe, self._rng(draws.NOISE, key_step), released.shape)
         if recipe.bug == "silent_group":
             noise = np.array(np.broadcast_to(noise, released.shape))
             noise[self.model.groups[1]] = 0.0
@@ -210,25 +235,25 @@ class _Block:
         self.total += released
         divisor = self.records * (1.0 if recipe.bug == "dataset_normaliser" else recipe.sampling_rate)
         self._update(step, released * np.float32(1.0 / divisor))
-        return State(step, self.weights, self.start, released, self.total, self.model)
+        kept = {"weights": self.weights, "start": self.start, "released": released, "total": self.total}
+        return State(step, self.model, kept)
 
     def _rng(self, purpose: int, step: int) -> np.random.Generator:
         return draws.keyed(*self.key, step, purpose)
 
     # -------------------------------------------------------------------------------------------------------- sampling
 
-    def _sample(self, step: int) -> tuple[Coins, Array]:
+    def _sample(self, rng: np.random.Generator, step: int) -> tuple[Coins, Array]:
         """Who takes part: (records, models) or None for everybody, and (canaries, models) as 0 and 1."""
         canaries = self.worlds.shape[0]
         others, rate = self.others, self.recipe.sampling_rate
         if self.recipe.bug == "shuffled_batches":
-            chosen = self._shuffled(step)
-            return chosen[:others], chosen[others:].astype(np.float32)
+            drawn = self._shuffled(step)
+            return drawn[:others], drawn[others:].astype(np.float32)
         if rate == 1.0:
             return None, np.ones((canaries, self.width), dtype=np.float32)
-        coins = draws.coins(self._rng(draws.COINS, step), (others, self.width), rate)
-        drawn = draws.coins(self._rng(draws.CANARY, step), (canaries, self.width), rate)
-        return coins, drawn.astype(np.float32)
+        drawn = draws.coins(rng, (others + canaries, self.width), rate)
+        return drawn[:others], drawn[others:].astype(np.float32)
 
     def _shuffled(self, step: int) -> NDArray[np.bool_]:
         """Bug 8: the data are shuffled once an epoch and cut into 1 / rate batches."""
@@ -259,29 +284,29 @@ class _Block:
             found = np.empty_like(self.weights)
             for number, part in enumerate(model.groups):
                 factors = length_factors(model.lengths(seen, number), recipe.clip)
-                found[part] = model.combine(seen, _chosen(factors, coins))[part]
+                found[part] = model.combine(seen, chosen(factors, coins))[part]
                 if own is not None:
                     found[part] += own.clipped_sum(recipe.clip, canary_coins, part)
             return found
         if recipe.bug == "batch_clip":
-            found = model.combine(seen, _chosen(np.ones(model.lengths(seen).shape, dtype=np.float32), coins))
+            found = model.combine(seen, chosen(np.ones(model.lengths(seen).shape, dtype=np.float32), coins))
             if own is not None:
                 found += own.clipped_sum(None, canary_coins)
             found *= length_factors(model_lengths(found), recipe.clip)[:, None]
             return found
         if recipe.bug == "private_scaling":
-            lengths = _chosen(model.lengths(seen), coins)
+            lengths = chosen(model.lengths(seen), coins)
             longest = lengths.max(axis=0, initial=0.0)
             if own is not None:
                 longest = np.maximum(longest, (own.lengths() * canary_coins).max(axis=0, initial=0.0))
             factors = np.float32(recipe.clip) / np.maximum(longest, SMALL)
-            found = model.combine(seen, _chosen(np.broadcast_to(factors, lengths.shape), coins))
+            found = model.combine(seen, chosen(np.broadcast_to(factors, lengths.shape), coins))
             if own is not None:
                 found += own.clipped_sum(None, canary_coins * factors)
             return found
         clip = recipe.clip * (2.0 if recipe.bug == "double_clip" else 1.0)
         times = np.float32(AUGMENTATIONS if recipe.bug == "summed_augmentations" else 1.0)
-        found = model.combine(seen, _chosen(length_factors(model.lengths(seen), clip), coins))
+        found = model.clipped_sum(seen, clip, coins)
         if own is not None:
             found += own.clipped_sum(clip, canary_coins)
         if times != 1.0:
@@ -304,10 +329,6 @@ class _Block:
             second += np.float32(0.001) * (gradient * gradient - second)
             mean, square = first / np.float32(1.0 - 0.9**step), second / np.float32(1.0 - 0.999**step)
             self.weights -= rate * mean / (np.sqrt(square) + np.float32(1e-8))
-
-
-def _chosen(factors: Array, coins: Coins) -> Array:
-    return factors if coins is None else factors * coins
 
 
 def _paths(observe: Sequence[Observer]) -> Iterator[int]:

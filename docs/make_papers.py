@@ -1,0 +1,125 @@
+"""Writes paper-001.md from the results in results/paper-001: no number on the page that is not in a JSON file there.
+
+Run `python docs/make_papers.py` after `dpaudit reproduce substitute --output docs/results/paper-001`; a test fails
+while the page on disk differs from what this prints.
+"""
+
+from pathlib import Path
+
+from dpaudit.papers import load_outcome
+from dpaudit.papers.substitute import FIGURES
+
+HERE = Path(__file__).parent
+PAGE, RESULTS = HERE / "paper-001.md", HERE / "results" / "paper-001"
+INTRODUCTION = """# Paper 001: DP-SGD under substitute adjacency
+
+Made by `python docs/make_papers.py` from the committed results, which `make data` and `make papers` make anew (about an
+hour on two cores). Every bound is at 95% confidence and delta 1e-05, and the noise is chosen so that the substitute
+epsilon is 10 unless a table says otherwise. "Own curves" is the bound on epsilon if the trade-off curve is one of
+DP-SGD's with this sampling rate and number of steps; "Gaussian" if it is Gaussian; "free" needs no assumption on the
+curve. "As published" is the paper's own uncorrected number: an estimate, not a bound. The last step is fixed in
+advance; curves along the training hold at all their steps together (a union), and are therefore lower than the bounds
+of the last step alone. Verdicts test the claim's own curve.
+
+| figure | what the paper says | found |
+|---|---|---|
+"""
+COLUMNS = {
+    "canary": "canary",
+    "sampling_rate": "sampling rate",
+    "clip": "clip",
+    "steps": "steps",
+    "learning_rate": "learning rate",
+    "models": "models",
+    "epsilon_family": "own curves",
+    "epsilon_gaussian": "Gaussian",
+    "epsilon_free": "free",
+    "epsilon_free_ceiling": "free, at most",
+    "epsilon_as_published_estimate": "as published (estimate)",
+    "promised_add_remove": "add/remove promises",
+    "promised_substitute": "substitute promises",
+    "add_remove_sold_as_substitute": "add/remove sold as substitute",
+    "substitute": "substitute claim",
+}
+OWN = {
+    "1": ("epsilon_wanted", "sampling_rate", "noise_multiplier", "audits", "median_family", "median_free",
+          "promised_add_remove", "promised_substitute", "promised_by_group", "passed_substitute", "sold_contradicted"),
+    "A1": ("canary", "world", "step", "accuracy", "deviation"),
+    "A5": ("sampling_rate", "noise_multiplier", "add_remove", "substitute", "substitute_by_group", "ratio"),
+    "bugs": ("row", "bug", "what", "models", "audits", "broken_contradicted", "honest_contradicted",
+             "seconds_an_audit"),
+}  # fmt: skip
+
+
+def render() -> str:
+    outcomes = [load_outcome(RESULTS / f"figure-{name}.json") for name in FIGURES]
+    lines = [INTRODUCTION.rstrip("\n")]
+    lines += [f"| [{o.figure}](#{anchor(o)}) | {o.claim} | **{o.found}** |" for o in outcomes]
+    for outcome in outcomes:
+        lines += ["", f"## {heading(outcome)}", "", f"**{outcome.found.capitalize()}**: {outcome.because}.", ""]
+        lines += [f"The paper: {outcome.claim}" if outcome.figure != "bugs" else outcome.claim, ""]
+        lines += ["| size | paper | here |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in outcome.scale), ""]
+        lines += [f"`{outcome.command}`, {outcome.seconds:,.0f} s.", ""]
+        if (RESULTS / f"figure-{outcome.figure}.svg").exists():
+            lines += [f"![{outcome.title}](results/paper-001/figure-{outcome.figure}.svg)", ""]
+        lines += table(outcome)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def heading(outcome) -> str:
+    return outcome.title if outcome.figure == "bugs" else f"Figure {outcome.figure}: {outcome.title}"
+
+
+def anchor(outcome) -> str:
+    kept = "".join(c for c in heading(outcome).lower() if c.isalnum() or c in " -")
+    return kept.replace(" ", "-")
+
+
+def table(outcome) -> list[str]:
+    rows = list(outcome.rows)
+    if outcome.figure == "1":
+        rows = worst_case(rows)
+    elif outcome.figure == "A1":
+        last = max(row["step"] for row in rows)
+        rows = [row for row in rows if row["step"] == last]
+    elif any("kind" in row for row in rows):
+        rows = [row for row in rows if row["kind"] == "end"]
+    keys = OWN.get(outcome.figure) or [key for key in COLUMNS if any(key in row for row in rows)]
+    head = [COLUMNS.get(key, key.replace("_", " ")) for key in keys]
+    return [
+        f"| {' | '.join(head)} |",
+        "|" + "---|" * len(head),
+        *(f"| {' | '.join(shown(row.get(key)) for key in keys)} |" for row in rows),
+    ]
+
+
+def worst_case(rows) -> list[dict]:
+    """One line a setting: medians over its audits, and how often a verdict fell."""
+    cells = {}
+    for row in rows:
+        cells.setdefault((row["epsilon_wanted"], row["sampling_rate"]), []).append(row)
+    return [
+        {
+            **cell[0],
+            "audits": len(cell),
+            "median_family": median(row["epsilon_family"] for row in cell),
+            "median_free": median(row["epsilon_free"] for row in cell),
+            "passed_substitute": sum(row["epsilon_family"] > row["promised_substitute"] for row in cell),
+            "sold_contradicted": sum(row["add_remove_sold_as_substitute"] == "contradicted" for row in cell),
+        }
+        for cell in cells.values()
+    ]
+
+
+def median(values) -> float:
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def shown(value) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else f"{value}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
+    print(f"wrote {PAGE.name}")
