@@ -6,6 +6,7 @@ while the page on disk differs from what this prints.
 
 from pathlib import Path
 
+from dpaudit.bounds import round_down, round_up
 from dpaudit.papers import load_outcome
 from dpaudit.papers.substitute import FIGURES
 
@@ -13,13 +14,15 @@ HERE = Path(__file__).parent
 PAGE, RESULTS = HERE / "paper-001.md", HERE / "results" / "paper-001"
 INTRODUCTION = """# Paper 001: DP-SGD under substitute adjacency
 
-Made by `python docs/make_papers.py` from the committed results, which `make data` and `make papers` make anew (about an
-hour on two cores). Every bound is at 95% confidence and delta 1e-05, and the noise is chosen so that the substitute
-epsilon is 10 unless a table says otherwise. "Own curves" is the bound on epsilon if the trade-off curve is one of
-DP-SGD's with this sampling rate and number of steps; "Gaussian" if it is Gaussian; "free" needs no assumption on the
-curve. "As published" is the paper's own uncorrected number: an estimate, not a bound. The last step is fixed in
-advance; curves along the training hold at all their steps together (a union), and are therefore lower than the bounds
-of the last step alone. Verdicts test the claim's own curve.
+Made by `python docs/make_papers.py` from the committed results, which `make data` and `make papers` make anew (about
+an hour on two cores). Every bound is at 95% confidence and delta 1e-05, and the noise is chosen so that the
+substitute epsilon is 10 unless a table says otherwise. "Own curves" is the bound on epsilon if the trade-off curve is
+one of DP-SGD's with this sampling rate and number of steps; "Gaussian" if it is Gaussian; "free" needs no assumption
+on the curve. "As published" is the paper's own uncorrected number: an estimate, not a bound. The last step is fixed
+in advance; curves along the training hold at all their steps together (a union), and are therefore lower than the
+bounds of the last step alone. Verdicts test the claim's own curve. Lower bounds are rounded down, promises up. Each
+bound and verdict is a 95% statement of its own; the word of a figure rests on several of them and has no confidence
+of its own, and a median of bounds sums them up without being one.
 
 | figure | what the paper says | found |
 |---|---|---|
@@ -89,7 +92,7 @@ def table(outcome) -> list[str]:
     return [
         f"| {' | '.join(head)} |",
         "|" + "---|" * len(head),
-        *(f"| {' | '.join(shown(row.get(key)) for key in keys)} |" for row in rows),
+        *(f"| {' | '.join(shown(key, row.get(key)) for key in keys)} |" for row in rows),
     ]
 
 
@@ -116,8 +119,14 @@ def median(values) -> float:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def shown(value) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else f"{value}"
+def shown(key, value) -> str:
+    if not isinstance(value, float):
+        return "" if value is None else f"{value}"
+    if key.startswith(("epsilon_family", "epsilon_gaussian", "epsilon_free", "median")):
+        return round_down(value)
+    if key.startswith(("promised", "add_remove", "substitute")):
+        return round_up(value)
+    return f"{value:.4g}"
 
 
 if __name__ == "__main__":

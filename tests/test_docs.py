@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -97,3 +99,10 @@ def test_guide_links_and_names():
         assert hasattr(da, name), name
     for path in re.findall(r"`(src/[^`]+|examples/[^`]+|tests/[^`]+)`", " ".join(PAGES.values())):
         assert (ROOT / path).exists(), path
+
+
+def test_the_guides_example_prints_what_the_guide_shows():
+    found = subprocess.run(
+        [sys.executable, ROOT / "examples" / "adjacency.py"], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() in PAGES["guide.md"]

@@ -209,8 +209,11 @@ def _described_object(value: Any, above: tuple[int, ...]) -> Any:
 
     if kind.__module__.split(".")[0] == "torch":  # tensors pickle differently in every process
         if hasattr(value, "detach"):
-            return [kind.__qualname__, joblib.hash(value.detach().cpu().numpy())]
-        return [kind.__qualname__, _described(vars(value), above)]
+            plain = value.detach().cpu()
+            return [kind.__qualname__, joblib.hash((plain.double() if plain.is_floating_point() else plain).numpy())]
+        if hasattr(value, "__dict__"):
+            return [kind.__qualname__, _described(vars(value), above)]
+        return [kind.__qualname__, re.sub(r" at 0x[0-9a-f]+", "", str(value))]
     try:
         return [kind.__qualname__, joblib.hash(value)]
     except Exception:  # whatever cannot be pickled: its text, without addresses

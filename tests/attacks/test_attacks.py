@@ -11,7 +11,7 @@ from dpaudit import InputError, RunScores, accounting, attacks, estimators, game
 from dpaudit.bounds import UpperBound
 from dpaudit.execution import Execution
 from dpaudit.games import TrainedRuns
-from dpaudit.mechanisms.dpsgd import DpSgd, Mlp, train
+from dpaudit.mechanisms.dpsgd import DpSgd, GradientCanary, InputCanary, Mlp, train
 
 RNG = np.random.default_rng(4)
 X = np.hstack([RNG.normal(size=(60, 6)), np.ones((60, 1))]).astype(np.float32)
@@ -327,3 +327,43 @@ def test_scores_that_say_their_relation():
     with pytest.raises(InputError, match="`relation` must be that of the score"):
         da.testing.assert_private(Own(), claim=claim)
     assert da.audit(Own(), claim=claim, runs=5, execution=HERE).outcome == "not comparable"
+
+
+def test_worlds_that_differ_in_another_way_are_refused():
+    """A pair is no evidence on add/remove, and a whole record none on its label."""
+    plain, pair = DpSgd(noise_multiplier=1.0), DpSgd(noise_multiplier=1.0, relation="substitute")
+    label = replace(pair, relation="label")
+    gradient = np.zeros((7, 1))
+    single, opposed = GradientCanary(gradient), GradientCanary(gradient, -gradient)
+    flipped = InputCanary((X[0], 0.0), (X[0], 1.0))
+    for recipe, canary in (
+        (plain, opposed),
+        (pair, single),
+        (label, opposed),
+        (label, InputCanary((X[0], 0.0), (X[1], 1.0))),
+        (plain, flipped),
+    ):
+        with pytest.raises(InputError, match="do not differ by"):
+            TrainedRuns(recipe=recipe, x=X, y=Y, canary=canary, score=attacks.ReleasedSum(gradient), runs=5)
+    for recipe, canary in ((plain, single), (pair, opposed), (label, flipped), (pair, flipped)):
+        TrainedRuns(recipe=recipe, x=X, y=Y, canary=canary, score=attacks.ReleasedSum(gradient), runs=5)
+    reference = attacks.Reference(label, X, Y, seed=1)
+    assert attacks.mislabelled(reference, (X[0], 0.0)).absent[1] == 1.0
+    for make in (
+        lambda: attacks.crafted_input(reference, (X[0], 0.0), steps=3),
+        lambda: attacks.worst_case(label, records=3),
+        lambda: attacks.least_updated(label, X, Y, seed=1),
+    ):
+        with pytest.raises(InputError, match="the relation is label"):
+            make()
+    scores = games.GradientsInOneRun(recipe=pair, x=X, y=Y, coordinates=[0, 1, 2])
+    with pytest.raises(InputError, match="`relation` must be that of the score"):
+        games.OneRun(scores=scores, canaries=3, relation="add-remove")
+
+
+def test_an_audit_before_the_last_step_has_no_family_of_all_steps():
+    recipe = DpSgd(noise_multiplier=4.0, steps=16)
+    x, y, canary = attacks.worst_case(recipe, records=1)
+    game = TrainedRuns(recipe=recipe, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=50)
+    assert len(da.audit(game, claim=recipe.claim(1e-5), execution=HERE).bounds) == 3
+    assert len(da.audit(replace(game, at=4), claim=recipe.claim(1e-5), execution=HERE).bounds) == 2

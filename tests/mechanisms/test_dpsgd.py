@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import special, stats
+from threadpoolctl import threadpool_limits
 
 from dpaudit import InputError, accounting
 from dpaudit.mechanisms.dpsgd import (
@@ -463,3 +464,81 @@ def test_every_bug_is_known():
         assert np.isfinite(final).all()
     with pytest.raises(InputError, match="a bug under substitution"):
         DpSgd(noise_multiplier=1.0, bug="add_remove_accounting")
+
+
+def test_bitwise_the_same_on_any_number_of_threads():
+    """Sizes at which linear algebra would share its work among threads."""
+    wide = np.random.default_rng(1).normal(size=(300, 400)).astype(np.float32)
+    y = np.arange(300) % 2
+    for features in (400, 200):  # with and without a turned basis
+        recipe = DpSgd(noise_multiplier=1.0, sampling_rate=0.5, steps=3)
+        _, one = train(recipe, wide[:, :features], y, models=128, seed=1)
+        with threadpool_limits(1):
+            _, limited = train(recipe, wide[:, :features], y, models=128, seed=1)
+        _, two = train(recipe, wide[:, :features], y, models=128, seed=1, threads=2)
+        assert np.array_equal(one, limited)
+        assert np.array_equal(one, two)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"seed": -1}, "`seed` must be at least 0"),
+        ({"seed": None}, "`seed`"),
+        ({"width": 0}, "`width` must be at least 1"),
+        ({"first_block": -1}, "`first_block` must be at least 0"),
+        ({"at": []}, "`at` must name at least one step"),
+        ({"canary": GradientCanary(np.ones(4))}, "must have 5 entries"),
+        ({"canary": InputCanary((np.ones(4), 1.0))}, "must have 5 features"),
+        ({"canary": InputCanary((np.ones(5), 7.0))}, "labels 0 to 1"),
+        ({"canary": np.ones(5)}, "`canary` must be a GradientCanary"),
+        ({"worlds": []}, "`worlds` must hold at least one"),
+        ({"worlds": [[3.5, 0.0]]}, "`worlds` must"),
+    ],
+)
+def test_misuse_is_a_sentence(change, sentence):
+    given = {"canary": GradientCanary(np.ones((5, 1))), "worlds": [True], "seed": 1, **change}
+    with pytest.raises(InputError, match=sentence):
+        train(DpSgd(noise_multiplier=1.0, steps=2), X, LABELS["logistic"], **given)
+
+
+def test_canaries_that_are_not_finite_are_refused():
+    with pytest.raises(InputError, match="a finite gradient"):
+        GradientCanary(np.array([np.nan]))
+    with pytest.raises(InputError, match="a finite record"):
+        InputCanary((np.array([np.inf]), 1.0))
+
+
+@pytest.mark.parametrize(
+    ("build", "sentence"),
+    [
+        (lambda: torch.nn.Linear(5, 7), "must give 3 outputs"),
+        (lambda: torch.nn.Linear(4, 3), "cannot read a row"),
+        (
+            lambda: torch.nn.Sequential(torch.nn.Linear(5, 300), torch.nn.Dropout(), torch.nn.Linear(300, 3)),
+            "no random",
+        ),
+        (lambda: torch.nn.ReLU(), "must have parameters"),
+        (lambda: None, "must return a torch module"),
+    ],
+)
+def test_modules_that_do_not_fit_are_refused(build, sentence):
+    with pytest.raises(InputError, match=sentence):
+        bound_model(replace(DEEP, model=Module(build)), X, LABELS["softmax"])
+
+
+def test_bugs_that_a_model_cannot_have_are_refused():
+    with pytest.raises(InputError, match="at least two parameters"):
+        train(DpSgd(noise_multiplier=1.0, bug="silent_group"), X[:, :1], LABELS["logistic"], models=1, seed=1)
+
+
+def test_small_chunks_change_no_length(monkeypatch):
+    """Gradients of a few examples at a time, and of all at once."""
+    whole = bound_model(replace(DEEP, model=Module(build_mlp)), X, LABELS["softmax"])
+    monkeypatch.setattr("dpaudit.mechanisms.dpsgd.modules.FLOATS_IN_MEMORY", 200)
+    parts = bound_model(replace(DEEP, model=Module(build_mlp)), X, LABELS["softmax"])
+    weights = whole.start(draws.keyed(1, 0, 0, 0), 3, same=False)
+    one, other = whole.look(weights, None), parts.look(weights, None)
+    assert whole.lengths(one) == pytest.approx(parts.lengths(other), rel=1e-5)
+    factors = np.ones((30, 3), dtype=np.float32)
+    assert whole.combine(one, factors) == pytest.approx(parts.combine(other, factors), rel=1e-4, abs=1e-5)

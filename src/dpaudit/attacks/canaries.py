@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.bounds import Relation
 from dpaudit.mechanisms.dpsgd import DpSgd, GradientCanary, InputCanary, State, bound_model, log_likelihoods, train
+from dpaudit.mechanisms.dpsgd.heads import one_blas_thread
 
 Record = tuple[NDArray[np.float32], float]
 Array = NDArray[np.float32]
@@ -72,7 +74,11 @@ class _Path:
 
 
 def _pair(recipe: DpSgd, gradient: NDArray[Any]) -> GradientCanary:
-    """The gradient against its opposite under substitution, against nothing else."""
+    """The gradient against its opposite under substitution, against nothing otherwise."""
+    if recipe.relation is Relation.LABEL:
+        raise InputError(
+            "a gradient canary replaces the whole record, and the relation is label.", "use `mislabelled`."
+        )
     return GradientCanary(gradient, -gradient if recipe.replaces else None)
 
 
@@ -104,10 +110,11 @@ class Reference:
 
     def least_confident(self) -> int:
         """The record of whose own label it was least sure, on average over the training."""
-        total = sum(
-            log_likelihoods(self.recipe.loss, self._model.outputs(weights, self._x)[:, 0, :], self._y)
-            for weights in self._states
-        )
+        with one_blas_thread():
+            total = sum(
+                log_likelihoods(self.recipe.loss, self._model.outputs(weights, self._x)[:, 0, :], self._y)
+                for weights in self._states
+            )
         return int(np.argmin(total))
 
     def gradient(self, record: Record) -> Array:
@@ -194,6 +201,10 @@ def mislabelled(reference: Reference, target: Record) -> InputCanary:
 
 def adversarial_natural(reference: Reference, target: Record, auxiliary: tuple[Any, Any]) -> InputCanary:
     """S5: the record of an auxiliary set whose gradient points most against the target's (paper 001, algorithm 5)."""
+    if len(auxiliary[0]) != len(auxiliary[1]):
+        raise InputError(
+            f"`auxiliary` must hold a label for each of {len(auxiliary[0])} rows, got {len(auxiliary[1])}."
+        )
     others = [(np.asarray(row, dtype=np.float32), float(label)) for row, label in zip(*auxiliary, strict=True)]
     if not others:
         raise InputError("`auxiliary` must hold at least one record, got none.")
@@ -202,4 +213,7 @@ def adversarial_natural(reference: Reference, target: Record, auxiliary: tuple[A
 
 def _record_pair(recipe: DpSgd, target: Record, other: Record) -> InputCanary:
     """Under substitution the target against the crafted record; under add/remove the crafted record or nothing."""
-    return InputCanary(target, other) if recipe.replaces else InputCanary(other)
+    canary = InputCanary(target, other) if recipe.replaces else InputCanary(other)
+    if not canary.fits(recipe.relation):
+        raise InputError("this canary replaces features too, and the relation is label.", "use `mislabelled`.")
+    return canary

@@ -246,7 +246,8 @@ def conduct(
     ran = time.perf_counter()
     coins = usable(evidence)
     delta = _delta(claim, settings)
-    bounds = bounds_of(coins, delta=delta, confidence=settings.confidence, claim=claim)
+    early = isinstance(game, TrainedRuns) and game.at not in (None, game.recipe.steps)  # no curve of all the steps
+    bounds = bounds_of(coins, delta=delta, confidence=settings.confidence, claim=None if early else claim)
     verdict = verdict_of(coins, claim, confidence=settings.confidence, accept=settings.accept)
     budget = _budget(coins, claim, bounds, verdict, settings.confidence)
     return Audit(
@@ -380,7 +381,7 @@ def _plan(game: Any, claim: UpperBound | None, settings: Settings) -> dict[str, 
     elif isinstance(game, TrainedRuns):
         plan |= {"score": call_name(game.score), "runs": game.runs, "block": game.blocks * game.width}
         plan["recipe"] = {f.name: getattr(game.recipe, f.name) for f in fields(game.recipe)}
-        plan["recipe"]["model"] = "linear head" if game.recipe.model is None else call_name(game.recipe.model)
+        plan["recipe"]["model"] = "linear head" if game.recipe.model is None else _model_words(game.recipe.model)
         plan["at"] = game.recipe.steps if game.at is None else game.at
         plan["fingerprint"] = game.fingerprint(settings.seed)
     elif isinstance(game, OneRun):
@@ -388,6 +389,11 @@ def _plan(game: Any, claim: UpperBound | None, settings: Settings) -> dict[str, 
         plan["fingerprint"] = game.fingerprint(settings.seed)
         plan["files"] = file_digests(game.files)
     return plan
+
+
+def _model_words(model: Any) -> str:
+    build = getattr(model, "build", None)
+    return repr(model) if build is None else f"{type(model).__name__}({call_name(build)})"
 
 
 def _claim(claim: UpperBound, source: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from dpaudit.bounds import Relation, relation
 from dpaudit.evidence import SIDES, CanaryScores
 from dpaudit.execution import Execution, RunFailed, distinct_seeds, fingerprint, kept_runs, load_function, takes
 from dpaudit.games import _coins
+from dpaudit.games.multi_run import check_score_relation
 
 PURPOSE = "coins of canaries"
 
@@ -60,6 +61,7 @@ class OneRun:
                 f"`scores` must be a function of (included, seed), got {self.scores!r}.",
                 "write def scores(included, seed): ... return one number a canary.",
             )
+        check_score_relation(self.scores, self.relation)
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """Which canaries take part."""

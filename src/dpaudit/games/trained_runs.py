@@ -17,7 +17,7 @@ from dpaudit.bounds import Relation
 from dpaudit.evidence import RunScores
 from dpaudit.execution import Execution, distinct_seeds, fingerprint, kept_runs
 from dpaudit.games import _coins
-from dpaudit.mechanisms.dpsgd import BLOCK, BUGS, CoordinateCanaries, DpSgd, bound_model, log_likelihoods, train
+from dpaudit.mechanisms.dpsgd import BLOCK, CoordinateCanaries, DpSgd, bound_model, log_likelihoods, train
 
 PURPOSE = "worlds of trained models"
 
@@ -54,6 +54,13 @@ class TrainedRuns:
     def __post_init__(self) -> None:
         if not isinstance(self.recipe, DpSgd):
             raise InputError(f"`recipe` must be a DpSgd, got {type(self.recipe).__name__}.")
+        if not hasattr(self.canary, "fits") or not callable(self.score):
+            raise InputError("`canary` must be a GradientCanary or the like, and `score` an observer of states.")
+        if not self.canary.fits(self.recipe.relation):
+            raise InputError(
+                f"the worlds of this {type(self.canary).__name__} do not differ by {self.recipe.relation!s}.",
+                "add/remove has a record or nothing, substitution two records, label two that differ in it alone.",
+            )
         object.__setattr__(self, "x", check.read_only(np.array(self.x, dtype=np.float32)))
         object.__setattr__(self, "y", check.read_only(np.array(self.y)))
         check.count("runs", self.runs, low=1)
@@ -77,11 +84,6 @@ class TrainedRuns:
     def fingerprint(self, seed: int) -> str:
         """What a store of these models belongs to."""
         return fingerprint([self, seed])
-
-    def mutants(self) -> dict[str, TrainedRuns]:
-        """The same game with each bug of the trainer switched on."""
-        bugs = [bug for bug in BUGS if bug != "add_remove_accounting" or self.recipe.replaces]
-        return {bug: replace(self, recipe=replace(self.recipe, bug=bug)) for bug in bugs}
 
     def play(
         self,
@@ -174,9 +176,15 @@ class GradientsInOneRun:
     y: Any
     coordinates: Any
 
+    @property
+    def relation(self) -> Relation:
+        return self.recipe.relation
+
     def __call__(self, included: NDArray[np.bool_], seed: int) -> NDArray[np.float64]:
         recipe = self.recipe
         canaries = CoordinateCanaries(self.coordinates, recipe.clip, opposed=recipe.replaces)
+        if not canaries.fits(recipe.relation):
+            raise InputError(f"a gradient in place of another is a substitution, got {recipe.relation!s}.")
         worlds = np.asarray(included, dtype=np.bool_)[:, None]
         starts: list[NDArray[np.float32]] = []
         _, final = train(
@@ -214,7 +222,14 @@ class RecordsInOneRun:
     canaries: tuple[Any, Any]
     partners: tuple[Any, Any] | None = None
 
+    @property
+    def relation(self) -> Relation:
+        return self.recipe.relation
+
     def __post_init__(self) -> None:
+        labels_only = self.relation is Relation.LABEL and self.partners is not None
+        if labels_only and not np.array_equal(self.canaries[0], (self.partners or ((),))[0]):
+            raise InputError("`partners` must have the canaries' features where only labels are replaced.")
         if (self.partners is not None) != self.recipe.replaces:
             raise InputError(
                 f"`partners` belong to substitution, got relation {self.recipe.relation!s} and "
@@ -224,6 +239,8 @@ class RecordsInOneRun:
     def __call__(self, included: NDArray[np.bool_], seed: int) -> NDArray[np.float64]:
         rows, labels = (np.asarray(part) for part in self.canaries)
         chosen = np.asarray(included, dtype=np.bool_)
+        if chosen.size != labels.size:
+            raise InputError(f"`canaries` must be one for each coin ({chosen.size}), got {labels.size}.")
         others = [] if self.partners is None else [np.asarray(part) for part in self.partners]
         if self.partners is None:
             x, y = np.vstack([self.x, rows[chosen]]), np.append(self.y, labels[chosen])

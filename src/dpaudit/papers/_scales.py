@@ -17,6 +17,8 @@ class Scale:
         S2 to S5 on a linear probe; `text_...` the same on sentences, `deep_...` on a perceptron.
     marks
         How many steps are audited along a training.
+    grid
+        Sampling rates and noise multipliers that are accounted for.
     fetched
         Whether to use real data that must be fetched, or the embedded digits in their place.
     """
@@ -38,6 +40,10 @@ class Scale:
     deep_width: int
     marks: int
     rates: tuple[float, ...] = (1.0, 0.25, 0.0625)
+    grid: tuple[tuple[float, ...], tuple[float, ...]] = (
+        (1.0, 0.5, 0.25, 0.0625),
+        (0.5, 1.0, 2.0, 5.0, 10.0, 20.0),
+    )
     fetched: bool = True
 
 
@@ -73,7 +79,7 @@ QUICK = replace(
     PAPER,
     worst_case_models=2000,
     worst_case_steps=20,
-    seeds=2,
+    seeds=1,
     probe_models=400,
     probe_steps=20,
     long_steps=40,
@@ -88,5 +94,6 @@ QUICK = replace(
     deep_width=8,
     marks=2,
     rates=(1.0, 0.25),
+    grid=((1.0, 0.25), (1.0, 2.0)),
     fetched=False,
 )

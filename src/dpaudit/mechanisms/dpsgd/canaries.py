@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.bounds import Relation
 from dpaudit.mechanisms.dpsgd.heads import Array, Bound, length_factors
+
+ONE_OR_NOTHING = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 
 
 class Canary(Protocol):
@@ -18,6 +21,10 @@ class Canary(Protocol):
 
     @property
     def count(self) -> int: ...
+    def fits(self, asked: Relation) -> bool:
+        """Whether its worlds differ in the way that a relation says."""
+        ...
+
     @property
     def turns(self) -> bool:
         """Whether it may be taken to another basis of the parameters."""
@@ -65,6 +72,15 @@ class GradientCanary:
     count = 1
     turns = True
 
+    def __post_init__(self) -> None:
+        for name, value in (("present", self.present), ("absent", self.absent)):
+            if value is not None and not np.isfinite(np.asarray(value, dtype=np.float64)).all():
+                raise InputError(f"`{name}` must be a finite gradient.")
+
+    def fits(self, asked: Relation) -> bool:
+        """A gradient in place of another is a substitution, a gradient or nothing is add/remove."""
+        return (asked is Relation.SUBSTITUTE) if self.absent is not None else asked in ONE_OR_NOTHING
+
     def gradients(self, model: Bound, weights: Array, worlds: NDArray[np.bool_]) -> _Single:
         here = model.inward(self.present)
         other = np.zeros_like(here) if self.absent is None else model.inward(self.absent)
@@ -79,6 +95,18 @@ class InputCanary:
     absent: tuple[NDArray[Any], float] | None = None
     count = 1
     turns = True
+
+    def __post_init__(self) -> None:
+        for name, record in (("present", self.present), ("absent", self.absent)):
+            if record is not None and (len(record) != 2 or not np.isfinite(np.append(*record)).all()):
+                raise InputError(f"`{name}` must be a finite record (x, y).")
+
+    def fits(self, asked: Relation) -> bool:
+        """A record in place of another is a substitution, with the same features also one of its label."""
+        if self.absent is None:
+            return asked in ONE_OR_NOTHING
+        same = np.array_equal(self.present[0], self.absent[0])
+        return asked is Relation.SUBSTITUTE or (asked is Relation.LABEL and same)
 
     def gradients(self, model: Bound, weights: Array, worlds: NDArray[np.bool_]) -> _Single:
         found = model.record_gradients(weights, *self.present)
@@ -106,6 +134,10 @@ class CoordinateCanaries:
     @property
     def count(self) -> int:
         return int(self.coordinates.size)
+
+    def fits(self, asked: Relation) -> bool:
+        """As for one gradient."""
+        return (asked is Relation.SUBSTITUTE) if self.opposed else asked in ONE_OR_NOTHING
 
     def gradients(self, model: Bound, weights: Array, worlds: NDArray[np.bool_]) -> _Coordinates:
         if self.coordinates.max() >= model.shape[0] * model.shape[1]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpaudit.mechanisms.dpsgd.recipe import BATCH_OF_NOISE, WORKERS, DpSgd
 
 Array = NDArray[np.float32]
-STEP, START, EPOCH = range(3)
+STEP, START, EPOCH, REUSED = range(4)
 
 
 def keyed(seed: int, block: int, step: int, purpose: int) -> np.random.Generator:

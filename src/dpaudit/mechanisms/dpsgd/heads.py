@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -23,6 +24,21 @@ Array = NDArray[np.float32]
 Coins = NDArray[np.bool_] | None
 """(records, models), or None where everybody takes part."""
 SMALL = np.float32(1e-30)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Linear algebra on one thread, because sums in another order would be other numbers."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1)
+
+
+def shaped(values: Any, shape: tuple[int, int]) -> Array:
+    """A gradient in the shape of a model's parameters."""
+    found = np.asarray(values, dtype=np.float32)
+    if found.size != shape[0] * shape[1]:
+        raise InputError(f"a canary's gradient must have {shape[0] * shape[1]} entries, got shape {found.shape}.")
+    return found.reshape(shape)
 
 
 def length_factors(lengths: Array, clip: float) -> Array:
@@ -127,7 +143,7 @@ class LinearHead:
         self._turned: dict[int, tuple[Any, Array]] = {}
 
     def inward(self, values: Any) -> Array:
-        wanted, basis = np.asarray(values, dtype=np.float32).reshape(self.shape), self._basis
+        wanted, basis = shaped(values, self.shape), self._basis
         return wanted if basis is None else self._once(values, lambda: basis.T @ wanted)
 
     def outward(self, values: Array) -> Array:
@@ -152,8 +168,9 @@ class LinearHead:
         return np.asarray(np.float32(0.01) * gaussian(rng, (rows, models, columns)))
 
     def look(self, weights: Array, coins: Coins) -> Array:
-        spanned = weights[: self.x.shape[1]]
-        logits = (self.x @ spanned.reshape(self.x.shape[1], -1)).reshape(self.y.size, weights.shape[1], -1)
+        spanned, models = self.x.shape[1], weights.shape[1]
+        logits = self.x @ weights[:spanned].reshape(spanned, models * self.shape[1])
+        logits = logits.reshape(self.y.size, models, self.shape[1])
         return residuals(self.loss, logits, self.y)
 
     def lengths(self, seen: Array, group: int | None = None) -> Array:
@@ -177,7 +194,7 @@ class LinearHead:
         features, (records, models, outputs) = self.shape[0], weighted.shape
         spanned = self.x.shape[1]
         found = np.empty((features, models * outputs), dtype=np.float32)
-        np.matmul(self.x.T, weighted.reshape(records, -1), out=found[:spanned])
+        np.matmul(self.x.T, weighted.reshape(records, models * outputs), out=found[:spanned])
         found[spanned:] = 0.0
         return found.reshape(features, models, outputs)
 
@@ -196,15 +213,13 @@ class LinearHead:
     def outputs(self, weights: Array, rows: Any) -> Array:
         x = np.asarray(rows, dtype=np.float32)
         turned: Array = x if self._basis is None else x @ self._basis
-        return (turned @ weights.reshape(self.shape[0], -1)).reshape(x.shape[0], weights.shape[1], -1)
+        models, columns = weights.shape[1], self.shape[1]
+        return (turned @ weights.reshape(self.shape[0], models * columns)).reshape(x.shape[0], models, columns)
 
 
 def _basis_of(x: Array) -> Array:
-    """Orthonormal axes of which the first span the rows; by one thread, so that it is the same in every process."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
-        found, _ = np.linalg.qr(x.T.astype(np.float64), mode="complete")
+    """Orthonormal axes of which the first span the rows."""
+    found, _ = np.linalg.qr(x.T.astype(np.float64), mode="complete")
     return np.ascontiguousarray(found, dtype=np.float32)
 
 
@@ -233,6 +248,8 @@ class Perceptrons:
     threaded = True
 
     def __init__(self, hidden: Sequence[int], recipe: DpSgd, x: Array, y: NDArray[Any]):
+        if not y.size:
+            raise InputError("`x` must hold at least one record for a perceptron, got none.")
         self.loss, self.x, self.y = recipe.loss, x, y
         self.sizes = [x.shape[1], *hidden, recipe.classes]
         counts = [(fan_in + 1) * fan_out for fan_in, fan_out in zip(self.sizes, self.sizes[1:], strict=False)]
@@ -241,7 +258,7 @@ class Perceptrons:
         self.groups = (np.s_[..., : counts[0]], np.s_[..., counts[0] :])
 
     def inward(self, values: Any) -> Array:
-        return np.asarray(values, dtype=np.float32).reshape(self.shape)
+        return shaped(values, self.shape)
 
     def outward(self, values: Array) -> Array:
         return values

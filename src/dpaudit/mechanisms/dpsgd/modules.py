@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit._validate import InputError
-from dpaudit.mechanisms.dpsgd.heads import Array, Coins, chosen, length_factors
+from dpaudit.mechanisms.dpsgd.heads import Array, Coins, chosen, length_factors, shaped
 from dpaudit.mechanisms.dpsgd.recipe import DpSgd
 
 FLOATS_IN_MEMORY = 1 << 26
-"""Gradients of single examples that are held at once: 256 MB."""
+"""Numbers in the gradients of single examples that are held at once: 256 MB (torch.func holds a few such arrays)."""
 
 
 def _torch() -> Any:
@@ -70,12 +70,16 @@ class BoundModule:
         torch = _torch()
         self.loss, self._build = recipe.loss, module.build
         self._skeleton = module.build()
+        if not isinstance(self._skeleton, torch.nn.Module):
+            raise InputError(f"`build` must return a torch module, got {type(self._skeleton).__name__}.")
         if any(True for _ in self._skeleton.buffers()):
             raise InputError(
                 "`model` must have no buffers: batch statistics mix the examples of a batch.",
                 "replace batch normalisation by group normalisation.",
             )
         self._sizes = {name: tuple(p.shape) for name, p in self._skeleton.named_parameters()}
+        if not self._sizes or not all(p.requires_grad for p in self._skeleton.parameters()):
+            raise InputError("`model` must have parameters, and train all of them.")
         count = sum(math.prod(size) for size in self._sizes.values())
         self.shape = (1, count)
         first = math.prod(next(iter(self._sizes.values())))
@@ -83,14 +87,34 @@ class BoundModule:
         self._first = first
         self._input = module.input_shape
         self.x, self.y = self._rows(x), torch.from_numpy(np.array(y))
-        self._chunk = max(1, FLOATS_IN_MEMORY // max(1, count * max(1, x.shape[0])))
+        self._records = max(1, min(x.shape[0], FLOATS_IN_MEMORY // count))
+        self._chunk = max(1, FLOATS_IN_MEMORY // (count * self._records))
+        self._try_out(recipe.classes)
+
+    def _try_out(self, classes: int) -> None:
+        """One forward pass, so that what does not fit is said before anything is trained."""
+        torch = _torch()
+        if not len(self.y):
+            raise InputError("`x` must hold at least one record for a torch module, got none.")
+        self._skeleton.train()
+        try:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                first, again = (self._skeleton(self.x[:1]) for _ in range(2))
+        except (RuntimeError, ValueError) as problem:
+            raise InputError(
+                f"`model` cannot read a row of `x` ({str(problem).splitlines()[0]}).", "give `input_shape`."
+            ) from None
+        if tuple(first.shape) != (1, classes):
+            raise InputError(f"`model` must give {classes} outputs a row, got shape {tuple(first.shape)[1:]}.")
+        if not torch.equal(first, again):
+            raise InputError("`model` must draw no random numbers (dropout); two passes over a row differ.")
 
     def _rows(self, x: Any) -> Any:
         rows = _torch().from_numpy(np.array(x, dtype=np.float32))
         return rows if self._input is None else rows.reshape(rows.shape[0], *self._input)
 
     def inward(self, values: Any) -> Array:
-        return np.asarray(values, dtype=np.float32).reshape(self.shape)
+        return shaped(values, self.shape)
 
     def outward(self, values: Array) -> Array:
         return values
@@ -136,10 +160,18 @@ class BoundModule:
         flat = torch.from_numpy(weights[0])
         parts = []
         for begin in range(0, flat.shape[0], self._chunk):
-            found = self._per_example(flat[begin : begin + self._chunk], self.x, self.y)
-            split = found[:, :, : self._first], found[:, :, self._first :]
-            parts.append(torch.stack([(part**2).sum(dim=2).T for part in split]))
+            models = flat[begin : begin + self._chunk]
+            parts.append(torch.cat([self._squares(models, rows) for rows in self._row_chunks()], dim=1))
         return flat, torch.cat(parts, dim=2).numpy()
+
+    def _row_chunks(self) -> Iterator[slice]:
+        return (slice(begin, begin + self._records) for begin in range(0, len(self.y), self._records))
+
+    def _squares(self, flat: Any, rows: slice) -> Any:
+        """(2, some records, some models)."""
+        found = self._per_example(flat, self.x[rows], self.y[rows])
+        split = found[:, :, : self._first], found[:, :, self._first :]
+        return _torch().stack([(part**2).sum(dim=2).T for part in split])
 
     def lengths(self, seen: tuple[Any, Array], group: int | None = None) -> Array:
         squares = seen[1].sum(axis=0) if group is None else seen[1][group]
@@ -154,7 +186,7 @@ class BoundModule:
         def weighted(flat: Any, weights: Any) -> Any:
             return (self._losses(flat, self.x, self.y) * weights).sum()
 
-        gradient = torch.func.vmap(torch.func.grad(weighted))
+        gradient = torch.func.vmap(torch.func.grad(weighted), chunk_size=self._chunk)
         found = gradient(seen[0], torch.from_numpy(np.ascontiguousarray(factors.T)))
         return np.asarray(found.numpy())[None]
 

@@ -21,11 +21,23 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.mechanisms.dpsgd import draws
 from dpaudit.mechanisms.dpsgd.canaries import Canary, model_lengths
-from dpaudit.mechanisms.dpsgd.heads import SMALL, Array, Bound, Coins, LinearHead, check_labels, chosen, length_factors
+from dpaudit.mechanisms.dpsgd.heads import (
+    SMALL,
+    Array,
+    Bound,
+    Coins,
+    LinearHead,
+    check_labels,
+    chosen,
+    length_factors,
+    one_blas_thread,
+)
 from dpaudit.mechanisms.dpsgd.modules import one_thread
 from dpaudit.mechanisms.dpsgd.recipe import AUGMENTATIONS, DpSgd
 
 BLOCK = 64
+NEEDS_TWO = ("layer_clip", "broadcast_noise", "silent_group")
+"""Bugs that a model of one parameter cannot have."""
 
 
 @dataclass(frozen=True)
@@ -120,37 +132,45 @@ def train(
     (len(observe), len(at), models) observations, and the final parameters as (models, rows, columns).
     """
     rows, labels, inside = _arguments(recipe, x, y, canary, worlds, models)
+    for name, value, low in (("seed", seed, 0), ("first_block", first_block, 0), ("width", width, 1)):
+        check.count(name, value, low=low)
     check.count("threads", threads, low=1)
-    count = inside.shape[-1]
     steps = [recipe.steps] if at is None else [check.count("at", t, low=1, high=recipe.steps) for t in at]
-    rotate = recipe.optimizer != "adam" and recipe.bug is None and (canary is None or canary.turns)
-    model = bound_model(recipe, rows, labels, rotate=rotate)
-    sizes = labels.size, labels.size + inside.shape[0] if records is None else check.count("records", records, low=1)
-    seen = np.empty((len(observe), len(steps), count), dtype=np.float32)
-    kept = np.empty((count if final else 0, *model.shape), dtype=np.float32)
+    if not steps:
+        raise InputError("`at` must name at least one step, got none.")
+    with one_blas_thread():
+        count = inside.shape[-1]
+        rotate = recipe.optimizer != "adam" and recipe.bug is None and (canary is None or canary.turns)
+        model = bound_model(recipe, rows, labels, rotate=rotate)
+        if recipe.bug in NEEDS_TWO and model.shape[0] * model.shape[1] < 2:
+            raise InputError(f"the bug {recipe.bug!r} needs a model of at least two parameters, got one.")
+        sizes = (
+            labels.size,
+            labels.size + inside.shape[0] if records is None else check.count("records", records, low=1),
+        )
+        seen = np.empty((len(observe), len(steps), count), dtype=np.float32)
+        kept = np.empty((count if final else 0, *model.shape), dtype=np.float32)
 
-    def one(start: int) -> None:
-        here = slice(start, min(start + width, count))
-        used = here.stop - here.start
-        worlds_here = np.zeros((inside.shape[0], width), dtype=np.bool_)
-        worlds_here[:, :used] = inside[:, here]
-        key = (seed, first_block + start // width)
-        block = _Block(recipe, model, sizes, canary, worlds_here, key)
-        seen[:, :, here] = block.run(observe, steps, recipe.steps if final else max(steps))[:, :, :used]
-        if final:
-            kept[here] = model.outward(block.weights).transpose(1, 0, 2)[:used]
+        def one(start: int) -> None:
+            here = slice(start, min(start + width, count))
+            used = here.stop - here.start
+            worlds_here = np.zeros((inside.shape[0], width), dtype=np.bool_)
+            worlds_here[:, :used] = inside[:, here]
+            key = (seed, first_block + start // width)
+            block = _Block(recipe, model, sizes, canary, worlds_here, key)
+            seen[:, :, here] = block.run(observe, steps, recipe.steps if final else max(steps))[:, :, :used]
+            if final:
+                kept[here] = model.outward(block.weights).transpose(1, 0, 2)[:used]
 
-    starts = range(0, count, width)
-    if threads == 1 or len(starts) == 1 or not model.threaded:
-        with nullcontext() if model.threaded else one_thread():
-            for start in starts:
-                one(start)
-    else:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:
-            list(pool.map(one, starts))
-    return seen, kept
+        starts = range(0, count, width)
+        if threads == 1 or len(starts) == 1 or not model.threaded:
+            with nullcontext() if model.threaded else one_thread():
+                for start in starts:
+                    one(start)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                list(pool.map(one, starts))
+        return seen, kept
 
 
 def bound_model(recipe: DpSgd, x: Array, y: NDArray[Any], *, rotate: bool = False) -> Bound:
@@ -172,8 +192,17 @@ def _arguments(
         raise InputError("`canary` and `worlds` belong together: give both or none.")
     if canary is None:
         return rows, labels, np.zeros((0, check.count("models", models, low=1)), dtype=np.bool_)
+    if not hasattr(canary, "gradients"):
+        raise InputError(f"`canary` must be a GradientCanary or the like, got {type(canary).__name__}.")
     found = np.asarray(worlds)
-    inside = check.booleans("worlds", found.reshape(-1)).reshape(1, -1) if found.ndim < 2 else found.astype(np.bool_)
+    if not found.size:
+        raise InputError("`worlds` must hold at least one world, got none.")
+    inside = check.booleans("worlds", found.reshape(-1)).reshape(1 if found.ndim < 2 else found.shape[0], -1)
+    for record in (getattr(canary, "present", None), getattr(canary, "absent", None)):
+        if isinstance(record, tuple):
+            if np.asarray(record[0]).shape != rows.shape[1:]:
+                raise InputError(f"a canary must have {rows.shape[1]} features, got {np.asarray(record[0]).size}.")
+            check_labels(recipe, np.array([record[1]]))
     if inside.shape[0] != canary.count:
         raise InputError(f"`worlds` must have a row for each of {canary.count} canaries, got {inside.shape[0]}.")
     if models is not None and models != inside.shape[1]:
@@ -220,9 +249,9 @@ class _Block:
 
     def advance(self, step: int) -> State:
         recipe = self.recipe
-        rng = self._rng(draws.STEP, step)  # noise first, so that it can be drawn again with another step's key
-        noise_rng = self._rng(draws.STEP, 1) if recipe.bug == "reused_key" else rng
-        noise = draws.noise(recipe, noise_rng, self.weights.shape)
+        rng = self._rng(draws.STEP, step)
+        reused = recipe.bug == "reused_key"  # only the noise: the coins of a step stay its own
+        noise = draws.noise(recipe, self._rng(draws.REUSED, 0) if reused else rng, self.weights.shape)
         coins, canary_coins = self._sample(rng, step)
         released = self._clipped_sum(coins, canary_coins)
         if recipe.bug == "silent_group":
