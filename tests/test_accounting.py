@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 import dpaudit as da
-from dpaudit import Relation, accounting, mechanisms
+from dpaudit import InputError, Relation, accounting, mechanisms
 from dpaudit.mechanisms.known import SubsampledGaussianRuns
 from dpaudit.tradeoff import Gaussian
 
@@ -215,3 +215,42 @@ def test_data_dependent_bound_in_extreme_cases():
 def test_output_laws_are_checked(laws):
     with pytest.raises(da.InputError):
         accounting.independent_answers(laws, delta=0.1, relation="substitute")
+
+
+# ------------------------------------------------------------------------------------------- noise, readings, resale
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "substitute"])
+@pytest.mark.parametrize(("rate", "steps"), [(1.0, 50), (0.25, 20)])
+def test_the_noise_for_an_epsilon_is_enough_and_hardly_more(relation, rate, steps):
+    sizes = {"sampling_rate": rate, "steps": steps, "relation": relation}
+    sigma = accounting.noise_multiplier_for(epsilon=3.0, delta=1e-5, **sizes)
+    assert accounting.dp_sgd(noise_multiplier=sigma, delta=1e-5, **sizes).epsilon <= 3.0
+    assert accounting.dp_sgd(noise_multiplier=0.999 * sigma, delta=1e-5, **sizes).epsilon > 3.0
+
+
+def test_noise_that_cannot_be_asked_for():
+    sizes = {"sampling_rate": 1.0, "steps": 1, "relation": "add-remove"}
+    with pytest.raises(InputError, match=r"`delta` must be in \(0, 1\)"):
+        accounting.noise_multiplier_for(epsilon=1.0, delta=0.0, **sizes)
+    with pytest.raises(InputError, match="`epsilon` must be"):
+        accounting.noise_multiplier_for(epsilon=0.0, delta=1e-5, **sizes)
+
+
+def test_three_readings_of_the_same_training():
+    """Substitution costs more than add/remove, group privacy still more, at every step (paper 001)."""
+    for rate in (1.0, 0.25):
+        found = accounting.adjacencies(noise_multiplier=5.0, sampling_rate=rate, steps=[10, 40], delta=1e-5)
+        assert [one.steps for one in found] == [10, 40]
+        for one in found:
+            assert one.add_remove < one.substitute < one.by_group
+        assert found[0].substitute < found[1].substitute
+
+
+def test_a_number_sold_for_another_adjacency():
+    plain = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+    sold = accounting.sold_as(plain, "substitute")
+    assert (sold.epsilon, sold.curve, str(sold.relation)) == (plain.epsilon, plain.curve, "substitute")
+    assert "sold as substitute" in sold.method
+    assert sold.terms is None  # nobody could account for it again
+    assert accounting.sold_as(plain, "add-remove") is plain

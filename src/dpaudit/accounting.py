@@ -334,7 +334,7 @@ def adjacencies(
 
     >>> (one,) = adjacencies(noise_multiplier=1.0, sampling_rate=1.0, steps=[1], delta=1e-5)
     >>> [round(value, 2) for value in (one.add_remove, one.substitute, one.by_group)]
-    [4.38, 10.0, 12.1]
+    [4.38, 10.0, 11.05]
     """
     found = []
     for count in check.items("steps", steps):

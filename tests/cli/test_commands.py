@@ -286,3 +286,14 @@ def test_the_installed_command_runs():
         [sys.executable, "-m", "dpaudit.cli", "--version"], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "0.1.0"
+
+
+def test_reproduce(tmp_path, capsys):
+    code, out, err = run("reproduce", "substitute", "--figure", "A1", "--quick", "--output", tmp_path, capsys=capsys)
+    assert code == 0
+    assert out.strip() == "figure A1 (Utility): too small to tell"
+    assert {path.name for path in tmp_path.iterdir()} == {"figure-A1.json", "figure-A1.svg"}
+    code, _, err = run("reproduce", "substitute", "--figure", "9", "--output", tmp_path / "none", capsys=capsys)
+    assert code == 2
+    assert "`figure` must be one of" in err
+    assert not (tmp_path / "none").exists()

@@ -209,12 +209,17 @@ def deep_rows(scale: Scale, seed: int, execution: Execution) -> Rows:
 
 
 def deep_judged(rows: Rows) -> Judged:
+    """By the test of the add/remove curve as a substitute claim, which sees more than one epsilon does."""
     ends = _ends(rows)
-    strong = all(r["epsilon_family"] > r["promised_add_remove"] for r in ends if r["canary"] == CANARIES[0])
-    weak = all(r["epsilon_family"] <= r["promised_add_remove"] for r in ends if r["canary"] != CANARIES[0])
+    refuted = [row for row in ends if row["add_remove_sold_as_substitute"] == "contradicted"]
+    gradient = [row for row in ends if row["canary"] == CANARIES[0]]
+    strong, weak = all(row in refuted for row in gradient), all(row in gradient for row in refuted)
+    passed = sum(row["epsilon_family"] > row["promised_add_remove"] for row in gradient)
     why = (
-        f"gradient canaries {'pass' if strong else 'do not all pass'} the add/remove epsilon, input canaries "
-        f"{'do not' if weak else 'partly do'}: {_listed(ends, 'sampling_rate')}"
+        f"the add/remove curve sold as a substitute claim is contradicted by gradient canaries at "
+        f"{sum(row in refuted for row in gradient)} of {len(gradient)} sampling rates (their epsilon passes the "
+        f"add/remove one at {passed}), by {len([row for row in refuted if row not in gradient])} of "
+        f"{len(ends) - len(gradient)} input canaries: {_listed(ends, 'sampling_rate')}"
     )
     return _word(strong and weak), why
 
@@ -539,7 +544,7 @@ FIGURES = {
     ),
     "A4": Figure(
         "Learning rate",
-        "Input canaries depend on the learning rate; the gradient canary hardly does.",
+        "Audits with input canaries depend on the learning rate, more than those with the gradient canary.",
         RATE.rows,
         RATE.judged,
         RATE.sizes,
