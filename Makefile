@@ -1,12 +1,15 @@
-# Two commands do everything: `make demo` and `make test`. Each sets up its own environment first.
+# Two commands do everything: `make demo` and `make test`. Each sets up its own environment first: the demo with the core
+# and its small extras, the tests with everything (torch and Opacus too).
 PYTHON ?= python3.11
 BIN := .venv/bin
-STAMP := .venv/.installed
+CORE := .venv/.core
+STAMP := .venv/.everything
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 .PHONY: demo test browser lint benchmark calibration data papers reference clean
 
-demo: $(STAMP)
+demo: $(CORE)
 	$(BIN)/dpaudit demo --output demo
 
 test: $(STAMP) browser lint
@@ -31,7 +34,7 @@ benchmark: $(STAMP)
 data: $(STAMP)
 	$(BIN)/python -m dpaudit.data all
 
-# The experiments of paper 001: about an hour on two cores, after `make data`.
+# The experiments of paper 001, after `make data`: an hour or so on two cores.
 papers: $(STAMP)
 	$(BIN)/dpaudit reproduce substitute --output docs/results/paper-001
 	$(BIN)/python docs/make_papers.py
@@ -44,9 +47,13 @@ calibration: $(STAMP)
 reference: $(STAMP)
 	$(BIN)/python docs/make_reference.py
 
-$(STAMP): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[accounting,dask,data,dev,opacus,text,torch]'
+	$(PIP) -e '.[accounting,dask,data]'
+	touch $(CORE)
+
+$(STAMP): $(CORE)
+	$(PIP) -e '.[accounting,dask,data,dev,opacus,text,torch]'
 	touch $(STAMP)
 
 clean:
