@@ -19,7 +19,12 @@ from dpaudit.mechanisms import known
 
 def first_cells(confidence: float = 0.95) -> list[Cell]:
     """Every estimator of runs and canaries against the ground truth that applies."""
-    return [*_run_cells(confidence), *_canary_cells(confidence), *_broken_cells(confidence)]
+    return [
+        *_run_cells(confidence),
+        *_step_cells(confidence),
+        *_canary_cells(confidence),
+        *_broken_cells(confidence),
+    ]
 
 
 def _cell(
@@ -152,6 +157,23 @@ def _canary_cells(confidence: float) -> Iterable[Cell]:
         yield _cell(canaries.family_from_canaries, strategy, kary, 1.0, family=family, words=shown, **level)
     for grouped in (known.CorrelatedRows(), known.ResponseRows()):
         yield _cell(canaries.epsilon_from_canaries, path, grouped, grouped.curve.epsilon(0.0), delta=0.0, **level)
+
+
+def _best_step(steps: Any, *, confidence: float, union: bool) -> float:
+    """The best bound of all steps, paid for or not."""
+    if union:
+        return max(bound.mu or 0.0 for bound in runs.by_step(steps, confidence=confidence).values())
+    free = thresholds.Uncorrected()
+    return max(runs.mu_from_runs(one, confidence=confidence, threshold=free).mu or 0.0 for one in steps.values())
+
+
+def _step_cells(confidence: float) -> Iterable[Cell]:
+    """The best of twenty correlated steps (THEORY 001-3): valid with the union, not without."""
+    truth = known.GaussianSteps()
+    paid = partial(_best_step, confidence=confidence, union=True)
+    yield Cell("by_step", "the best of all steps, union", truth, truth.mu, paid, quick=150)
+    free = partial(_best_step, confidence=confidence, union=False)
+    yield Cell("mu_from_runs", "the best of all steps, uncorrected", truth, truth.mu, free, "fail", quick=150)
 
 
 def _broken_cells(confidence: float) -> Iterable[Cell]:

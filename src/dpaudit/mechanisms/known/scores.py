@@ -76,6 +76,33 @@ class GaussianRuns:
 
 
 @dataclass(frozen=True)
+class GaussianSteps:
+    """Runs that are looked at after each of several steps, every one mu-Gaussian-DP on its own, scores correlated."""
+
+    mu: float = 1.0
+    runs: int = 250
+    steps: int = 20
+    correlation: float = 0.9
+
+    @property
+    def name(self) -> str:
+        return f"Gaussian mu={self.mu:g}, {self.steps} steps correlated {self.correlation:g}, {self.runs} runs a side"
+
+    @property
+    def curve(self) -> TradeOff:
+        return Gaussian(self.mu)
+
+    def sample(self, rng: Generator) -> dict[int, RunScores]:
+        shared, own = np.sqrt(self.correlation), np.sqrt(1.0 - self.correlation)
+        common = shared * rng.normal(size=(2, self.runs)) + np.array([[self.mu], [0.0]])
+        found = {}
+        for step in range(1, self.steps + 1):
+            present, absent = common + own * rng.normal(size=(2, self.runs))
+            found[step] = RunScores(present=present, absent=absent, relation=Relation.ADD_REMOVE)
+        return found
+
+
+@dataclass(frozen=True)
 class LaplaceRuns:
     """Laplace noise of scale 1/epsilon on 1 and on 0."""
 
