@@ -554,3 +554,13 @@ def test_fingerprints_of_callables_in_memory(monkeypatch):
         return again
 
     assert fingerprint(again) == fingerprint(again)
+
+
+def leak_limit(job):
+    from joblib.externals.loky import process_executor
+
+    return [float(process_executor._MAX_MEMORY_LEAK_SIZE)]
+
+
+def test_a_worker_that_loads_a_large_library_is_not_ended():
+    assert Execution(workers=2).map(leak_limit, [1, 2]) == [[float(sys.maxsize)]] * 2

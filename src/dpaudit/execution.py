@@ -319,6 +319,10 @@ def _gentle_interrupt(stops: list[int]) -> Iterator[None]:
 
 def _in_worker(work: Callable[[Any], Any], number: int, job: Any, parent: int) -> Any:
     """`_called` in another process, which leaves ctrl-C to the parent and does not outlive it."""
+    from joblib.externals.loky import process_executor
+
+    # joblib takes a large library that a job loads (torch) for a leak, and ends the worker; now and then that hangs
+    process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize
     if parent == os.getppid():
         _follow(parent)
     return _called(work, number, job)
