@@ -70,6 +70,8 @@ def render() -> str:
         "mechanisms.dpsgd",
         "games",
         "attacks",
+        "proxies",
+        "models",
         "opacus",
         "auditing",
         "reporting",

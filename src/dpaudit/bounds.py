@@ -362,6 +362,8 @@ class Outcome(StrEnum):
     CONSISTENT = "consistent"
     NO_CLAIM = "no claim"
     FAILED = "failed"
+    BLOCKED = "blocked"
+    """An attack that never saw the system does as well, so no number is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from dpaudit import InputError, Outcome, accounting, games
 from dpaudit.auditing import Audits, schema
 from dpaudit.execution import Execution
 from dpaudit.mechanisms import known
+from dpaudit.papers.observational import NoisyProxy
 from tests.conftest import gaussian_runs, noisy_canaries
 
 SERIAL = Execution(workers=1)
@@ -48,6 +49,7 @@ def every_outcome():
         "not comparable": audit(relation="substitute", runs=20),
         "no claim": audit(claim=None, relation="add-remove", runs=30),
         "failed": audit(fails, runs=3),
+        "blocked": da.audit(NoisyProxy(2000, 0.3, features=True).game(1), seed=1),
         "contradicted if": da.audit(
             gaussian_runs(np.random.default_rng(0), 3.0, 200, assumptions=("the runs are independent",)), claim=CLAIM
         ),
@@ -297,7 +299,7 @@ def test_several_records_in_one_file(every_outcome, tmp_path):
     whole = Audits(tuple(every_outcome.values()))
     again = da.load_audits(whole.save(tmp_path / "all.json"))
     assert again == whole
-    with pytest.raises(InputError, match="holds 7 audits"):
+    with pytest.raises(InputError, match="holds 8 audits"):
         da.load_audit(tmp_path / "all.json")
 
 

@@ -1,5 +1,7 @@
 """Judging a claim tests the claim's own curve."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -101,8 +103,17 @@ def test_too_small_audits_are_uninformative(rng):
         is Outcome.UNINFORMATIVE
     )
     assert judge(noisy_canaries(rng, mu=9.0, canaries=4), CLAIM).outcome is Outcome.UNINFORMATIVE
-    wide = UpperBound(epsilon=1.0, delta=0.01, relation="add-remove")
+    wide = UpperBound(epsilon=1.0, delta=0.1, relation="add-remove")
     assert judge(noisy_canaries(rng, mu=9.0, canaries=1000), wide).outcome is Outcome.UNINFORMATIVE
+
+
+def test_a_delta_that_a_path_cannot_pay_for_is_judged_at_a_fixed_number_of_guesses(rng):
+    """m delta / (1 + e^epsilon) is 2.7 here, beyond any error probability; the knapsack term is not."""
+    claim = UpperBound(epsilon=1.0, delta=0.01, relation="add-remove")
+    assert judge(noisy_canaries(rng, mu=9.0, canaries=1000), claim).outcome is Outcome.CONTRADICTED
+    truth, claim = known.ResponseCanaries(1.0, 1000, delta=0.01), replace(claim, relation=da.Relation.LABEL)
+    honest = [judge(truth.sample(rng), claim).contradicted for _ in range(100)]
+    assert sum(honest) <= 15
 
 
 def test_unlike_things_are_not_judged(rng):

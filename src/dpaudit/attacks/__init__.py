@@ -1,6 +1,7 @@
-"""Attacks: canaries to put into a training run, and scores that read a model for them (paper 001)."""
+"""Attacks: canaries and scores of training runs (paper 001), scores beside a reference, blind attacks (paper 000)."""
 
 from dpaudit.attacks import zoo
+from dpaudit.attacks.blind import Giveaway, blind_law, giveaways
 from dpaudit.attacks.canaries import (
     Reference,
     adversarial_natural,
@@ -10,6 +11,15 @@ from dpaudit.attacks.canaries import (
     mislabelled,
     quiet_coordinates,
     worst_case,
+)
+from dpaudit.attacks.reference import (
+    REFERENCE_ATTACKS,
+    ReferenceAttack,
+    difficulty_calibration,
+    likelihood_ratio,
+    probability_difference,
+    rmia,
+    rmia_ratio,
 )
 from dpaudit.attacks.scores import (
     Displacement,
@@ -23,20 +33,30 @@ from dpaudit.attacks.scores import (
 )
 
 __all__ = [
+    "REFERENCE_ATTACKS",
     "Displacement",
+    "Giveaway",
     "LogitDifference",
     "Reference",
+    "ReferenceAttack",
     "ReleasedSum",
     "TranscriptEnergy",
     "TranscriptLargest",
     "TranscriptRange",
     "TranscriptRatio",
     "adversarial_natural",
+    "blind_law",
     "crafted_input",
+    "difficulty_calibration",
+    "giveaways",
     "least_confident",
     "least_updated",
+    "likelihood_ratio",
     "mislabelled",
+    "probability_difference",
     "quiet_coordinates",
+    "rmia",
+    "rmia_ratio",
     "worst_case",
     "worst_case_score",
     "zoo",

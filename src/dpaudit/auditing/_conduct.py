@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import platform
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
-from importlib import metadata
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpaudit import __version__, accounting, estimators, planning
 from dpaudit import _validate as check
-from dpaudit._sources import file_digests
+from dpaudit import accounting, estimators, planning
 from dpaudit._validate import InputError
+from dpaudit.auditing import _observe, _written
 from dpaudit.auditing._figures import figures_of
 from dpaudit.auditing.record import Audit, Bound
 from dpaudit.bounds import (
@@ -35,15 +32,13 @@ from dpaudit.bounds import (
 from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators.thresholds import RankGrid, null_ranks
 from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores
-from dpaudit.execution import Execution, RunFailed, call_name
-from dpaudit.games import Game, MultiRun, OneRun, TrainedRuns, verify
-from dpaudit.games._coins import hides
+from dpaudit.execution import Execution, RunFailed
+from dpaudit.games import Game, MultiRun, Observational, ObservationalTable, TrainedRuns, verify
 from dpaudit.tradeoff import Family
 
 DELTA = 1e-5
 DETECTS = 0.5
 ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-PACKAGES = ("numpy", "scipy", "dp-accounting")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,39 +225,61 @@ def conduct(
     common: dict[str, Any] = {
         "name": settings.name,
         "note": settings.note,
-        "plan": _plan(game, claim, settings),
-        "claim": None if claim is None else _claim(claim, claim_source),
+        "plan": _written.plan(game, claim, settings, _delta(claim, settings)),
+        "claim": None if claim is None else _written.claim(claim, claim_source),
         "accept": settings.accept,
         "fail_if": settings.fail_if,
-        "seeds": _seeds(game, settings) if played else {"seed": game.seed},
-        "versions": _versions(),
+        "seeds": _written.seeds(game, settings) if played else {"seed": game.seed},
+        "versions": _written.versions(),
     }
+    delta, seen = _delta(claim, settings), None
     how = {"seed": settings.seed, "execution": execution, "store": store, "fresh": fresh, "title": settings.name}
     try:
-        evidence = game.play(**how) if played else game
+        if isinstance(game, Observational | ObservationalTable):
+            made = game.game(settings.seed) if isinstance(game, ObservationalTable) else game
+            seen = _observe.observe(made, seed=settings.seed, confidence=settings.confidence, delta=delta)
+        evidence = seen.evidence if seen is not None else game.play(**how) if played else game
     except RunFailed as problem:
         failure = _failure(problem, game.relation, settings, kept=store is not None)
-        return Audit(**common, **failure, timings=_timings(began, began, execution))
+        return Audit(**common, **failure, timings=_written.timings(began, began, execution))
     ran = time.perf_counter()
     coins = usable(evidence)
-    delta = _delta(claim, settings)
+    common |= {"evidence": _written.evidence(evidence), "observed": evidence}
+    figures = figures_of(coins, claim, delta=delta, confidence=settings.confidence)
+    if seen is not None and seen.blocked:
+        return Audit(
+            **common,
+            verdict=_observe.blocked_verdict(seen, settings.confidence, evidence.relation),
+            checks=seen.checks,
+            changes=seen.changes,
+            figures=seen.figures | figures,
+            timings=_written.timings(began, ran, execution),
+        )
     early = isinstance(game, TrainedRuns) and game.at not in (None, game.recipe.steps)  # no curve of all the steps
-    bounds = bounds_of(coins, delta=delta, confidence=settings.confidence, claim=None if early else claim)
-    verdict = verdict_of(coins, claim, confidence=settings.confidence, accept=settings.accept)
+    level = settings.confidence if seen is None else seen.level(settings.confidence)
+    bounds = bounds_of(coins, delta=delta, confidence=level, claim=None if early else claim)
+    verdict = verdict_of(coins, claim, confidence=level, accept=settings.accept)
+    checks: dict[str, Any] = {}
+    if seen is not None:
+        bounds = _observe.restated(bounds, seen, settings.confidence)
+        verdict = _observe.restated_verdict(verdict, seen, settings.confidence)
+        checks, figures = seen.checks | _observe.shown_risk(bounds, seen), seen.figures | figures
     budget = _budget(coins, claim, bounds, verdict, settings.confidence)
+    if "shift" in figures:
+        curve = {"statement": "lower bound on epsilon at every tau, the curve", "error": 1.0 - settings.confidence}
+        budget = (*budget, {**curve, "spent": "a few numbers of guesses, fixed in advance, Bonferroni"})
     return Audit(
         **common,
-        evidence=_evidence(evidence),
         bounds=bounds,
         verdict=verdict,
         budget=budget,
         together=max(0.0, 1.0 - math.fsum(share["error"] for share in budget)),
         ceiling={b.parameter: b.ceiling for b in bounds if isinstance(b, LowerBound) and b.ceiling is not None},
         changes=(*_changes(coins, claim, verdict, bounds), *_idle(settings.accept, bounds, coins.conditions)),
-        figures=figures_of(coins, claim, delta=delta, confidence=settings.confidence),
+        checks=checks,
+        figures=figures,
         failed_if=None if settings.fail_if is None else _holds(settings.fail_if, bounds, settings.accept),
-        timings=_timings(began, ran, execution),
-        observed=evidence,
+        timings=_written.timings(began, ran, execution),
     )
 
 
@@ -285,7 +302,14 @@ def bounds_of(
         MemberScores: (estimators.epsilon_from_members, estimators.mu_from_members),
     }
     epsilon, mu = pairs[type(evidence)]
-    found = epsilon(evidence, delta=delta, confidence=confidence), mu(evidence, delta=converted, confidence=confidence)
+    how: dict[str, Any] = {}
+    if isinstance(evidence, CanaryScores):  # a strategy that delta and the shift leave any power to
+        m = evidence.reduced().scores.size
+        how["guesses"] = estimators.guesses_for(canaries=m, delta=delta, shift=evidence.shift, confidence=confidence)
+    found = (
+        epsilon(evidence, delta=delta, confidence=confidence, **how),
+        mu(evidence, delta=converted, confidence=confidence),
+    )
     family = _dp_sgd_family(evidence, claim)
     if family is None or not isinstance(evidence, RunScores):
         return found
@@ -360,95 +384,6 @@ def _failure(problem: RunFailed, relation: Relation, settings: Settings, *, kept
 
 
 # ------------------------------------------------------------------------------------------------- what is written down
-
-
-def _plan(game: Any, claim: UpperBound | None, settings: Settings) -> dict[str, Any]:
-    plan: dict[str, Any] = {
-        "game": type(game).__name__,
-        "confidence": settings.confidence,
-        "delta": _delta(claim, settings),
-        "headline": "bounds" if claim is None else "verdict on the claim",
-        "relation": str(game.relation),
-        "unit": game.unit,
-    }
-    if isinstance(game, MultiRun):
-        plan |= {"score": call_name(game.score), "runs": game.runs, "block": game.block}
-        plan["detects"] = settings.detects
-        if claim is not None and settings.detects is not None:
-            plan["catches"] = planning.catches(claim, settings.detects)
-        plan["fingerprint"] = game.fingerprint(settings.seed)
-        plan["files"] = file_digests(game.files)
-    elif isinstance(game, TrainedRuns):
-        plan |= {"score": call_name(game.score), "runs": game.runs, "block": game.blocks * game.width}
-        plan["recipe"] = {f.name: getattr(game.recipe, f.name) for f in fields(game.recipe)}
-        plan["recipe"]["model"] = "linear head" if game.recipe.model is None else _model_words(game.recipe.model)
-        plan["at"] = game.recipe.steps if game.at is None else game.at
-        plan["fingerprint"] = game.fingerprint(settings.seed)
-    elif isinstance(game, OneRun):
-        plan |= {"scores": call_name(game.scores), "canaries": game.canaries, "sides": game.sides}
-        plan["fingerprint"] = game.fingerprint(settings.seed)
-        plan["files"] = file_digests(game.files)
-    return plan
-
-
-def _model_words(model: Any) -> str:
-    build = getattr(model, "build", None)
-    return repr(model) if build is None else f"{type(model).__name__}({call_name(build)})"
-
-
-def _claim(claim: UpperBound, source: str) -> dict[str, Any]:
-    label = "every (epsilon, delta) mechanism" if claim.curve is None else type(claim.curve).__name__
-    stated = {**claim.to_dict(), "relation": str(claim.relation), "references": list(claim.references)}
-    return {**stated, "source": source, "tested_as": label}
-
-
-def _evidence(evidence: Evidence) -> dict[str, Any]:
-    sizes: dict[str, int]
-    if isinstance(evidence, RunScores):
-        sizes = {"present": evidence.present.size, "absent": evidence.absent.size}
-    elif isinstance(evidence, OutputCounts):
-        sizes = {"queries": evidence.present.shape[0], "present": int(evidence.present.sum())}
-    elif isinstance(evidence, MemberScores):
-        sizes = {"rows": evidence.scores.size, "members": int(evidence.member.sum())}
-    else:
-        sizes = {"rows": evidence.included.size, "included": int(evidence.included.sum())}
-    return {
-        "type": type(evidence).__name__,
-        "digest": evidence.digest,
-        "relation": str(evidence.relation),
-        "unit": evidence.unit,
-        "sizes": sizes,
-        "conditions": list(evidence.conditions),
-    }
-
-
-def _seeds(game: Any, settings: Settings) -> dict[str, Any]:
-    return {
-        "seed": settings.seed,
-        "commitment": game.commitment(settings.seed),
-        "commitment_checked": settings.commitment is not None,
-        "commitment_hides": hides(settings.seed),
-    }
-
-
-def _versions() -> dict[str, str]:
-    found = {"dpaudit": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def _timings(began: float, ran: float, execution: Execution) -> dict[str, Any]:
-    return {
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "game_seconds": round(ran - began, 3),
-        "analysis_seconds": round(time.perf_counter() - ran, 3),
-        "backend": execution.backend,
-        "workers": execution.workers,
-    }
 
 
 def _budget(

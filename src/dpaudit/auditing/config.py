@@ -27,12 +27,12 @@ from dpaudit.bounds import Relation, UpperBound, round_up
 from dpaudit.bounds import relation as as_relation
 from dpaudit.evidence import load_evidence
 from dpaudit.execution import Execution, load_function
-from dpaudit.games import MultiRun, OneRun
+from dpaudit.games import MultiRun, ObservationalTable, OneRun
 from dpaudit.planning import catches
 
 CLAIM_EXAMPLE = """for example --claim '{ mu = 1.0, delta = 1e-5, relation = "add-remove" }'"""
 SECTIONS = ("claim", "audit", "game", "execution")
-GAMES = ("multi_run", "one_run", "evidence")
+GAMES = ("multi_run", "one_run", "observational", "evidence")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +197,10 @@ def _game(
     if kind == "evidence":
         check_keys("game.evidence", table, ("file",))
         return load_evidence(folder / _text(table, "game.evidence", "file")), {}
+    if kind == "observational":
+        known = tuple(f.name for f in fields(ObservationalTable) if f.name != "folder")
+        check_keys("game.observational", table, known)
+        return build(ObservationalTable, {**table, "folder": str(folder)}, "game.observational"), {}
     made, function = (MultiRun, "score") if kind == "multi_run" else (OneRun, "scores")
     check_keys(f"game.{kind}", table, tuple(f.name for f in fields(made)))
     values, planned = dict(table), dict[str, str]()
@@ -278,6 +282,8 @@ def _rows(value: Any, where: str, table: dict[str, Any], planned: dict[str, str]
         return [(f"{where}.file", str(table["file"]), "given")]
     rows = []
     for f in fields(value):
+        if f.name == "folder":
+            continue
         origin = "given" if f.name in table else planned.get(f.name, "default")
         shown = table.get(f.name, getattr(value, f.name))
         rows.append((f"{where}.{f.name}", str(shown), origin))

@@ -35,6 +35,7 @@ from dpaudit.evidence import Evidence
 FORMAT = 1
 BOUNDS: dict[str, Any] = {kind.__name__: kind for kind in (LowerBound, RenyiBound, ClosenessRegion)}
 Bound = LowerBound | RenyiBound | ClosenessRegion
+UNJUDGED = (Outcome.NOT_COMPARABLE, Outcome.UNINFORMATIVE, Outcome.FAILED, Outcome.BLOCKED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,9 @@ class Audit:
         What a perfect attack of this size could have shown, by parameter.
     changes
         What would change the verdict, as sentences.
+    checks
+        What was checked beside the bounds (an observational audit's gate, proxy, shift and risk), by name: a sentence
+        and its numbers.
     figures
         The points of every figure of the report.
     failed_if
@@ -79,6 +83,7 @@ class Audit:
     verdict: Verdict
     ceiling: dict[str, float] = field(default_factory=dict)
     changes: tuple[str, ...] = ()
+    checks: dict[str, Any] = field(default_factory=dict)
     figures: dict[str, Any] = field(default_factory=dict)
     seeds: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -97,7 +102,7 @@ class Audit:
     def judged(self) -> bool:
         """Whether the evidence could say something about the claim and the condition, or there was none to judge."""
         undecided = self.fail_if is not None and self.failed_if is None
-        return not undecided and self.outcome not in (Outcome.NOT_COMPARABLE, Outcome.UNINFORMATIVE, Outcome.FAILED)
+        return not undecided and self.outcome not in UNJUDGED
 
     @property
     def digest(self) -> str:
@@ -122,6 +127,8 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("observed", "bounds", "verdict")}
+        if not self.checks:
+            del own["checks"]
         bounds = [{"type": type(bound).__name__, **bound.to_dict()} for bound in self.bounds]
         return plain({"format": FORMAT, **own, "bounds": bounds, "verdict": self.verdict.to_dict()})
 
@@ -154,7 +161,8 @@ class Audit:
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"  {line}" for line in self._lines())]
-        return printable("\n".join([*lines, self.verdict.sentence, *self.changes]))
+        checked = [check["sentence"] for check in self.checks.values()]
+        return printable("\n".join([*lines, *checked, self.verdict.sentence, *self.changes]))
 
     def _title(self) -> str:
         if self.evidence is None:

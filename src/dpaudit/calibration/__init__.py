@@ -17,6 +17,7 @@ from dpaudit._validate import InputError
 from dpaudit.calibration._first import first_cells, slow_broken_cells
 from dpaudit.calibration._second import second_cells
 from dpaudit.calibration._table import Calibration, Cell, Row, allowed_over_claims, run_cells
+from dpaudit.calibration._third import third_cells
 from dpaudit.mechanisms import known
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
 def cells(confidence: float = 0.95) -> list[Cell]:
     """Every estimator x strategy x ground truth that applies, and the forms that must fail."""
     check.confidence(confidence)
-    return [*first_cells(confidence), *second_cells(confidence)]
+    return [*first_cells(confidence), *second_cells(confidence), *third_cells(confidence)]
 
 
 def calibrate(

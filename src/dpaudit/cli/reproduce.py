@@ -1,4 +1,4 @@
-"""`dpaudit reproduce`: the experiments of a paper at this machine's scale."""
+"""`dpaudit reproduce`: a paper's experiments at this machine's scale."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dpaudit import _files
 from dpaudit import _validate as check
+from dpaudit._validate import InputError
 from dpaudit.cli._app import Json, app, interruptible, print_json
 from dpaudit.execution import Execution
 
@@ -19,13 +20,15 @@ from dpaudit.execution import Execution
 class Paper(StrEnum):
     """What can be reproduced."""
 
+    OBSERVATIONAL = "observational"
     SUBSTITUTE = "substitute"
 
 
 @app.command()
 def reproduce(
-    paper: Annotated[Paper, typer.Argument(help="Which paper: substitute (001).")],
+    paper: Annotated[Paper, typer.Argument(help="Which paper: observational (000) or substitute (001).")],
     figure: Annotated[list[str] | None, typer.Option(help="Only these figures; default all.")] = None,
+    only: Annotated[str | None, typer.Option(help="Only this group of figures, such as synthetic (000).")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes on embedded data: a try, not a result.")] = False,
     output: Annotated[Path, typer.Option(help="Folder for the results (JSON) and figures (SVG).")] = Path("results"),
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 1,
@@ -36,17 +39,22 @@ def reproduce(
 
     Example: dpaudit reproduce substitute --figure 1 --quick
     """
-    from dpaudit.papers import _scales, drawing, substitute  # slow to import
+    from dpaudit.papers import drawing  # slow to import
 
-    names = figure or list(substitute.FIGURES)
+    experiments, full, small, groups = _experiments(paper)
+    names = figure or list(experiments.FIGURES)
+    if only is not None:
+        if figure is not None:
+            raise InputError("`only` and `figure` both choose figures.", "leave one of them out.")
+        names = list(groups[check.choice("only", only, tuple(groups))])
     for name in names:
-        check.choice("figure", name, tuple(substitute.FIGURES))
+        check.choice("figure", name, tuple(experiments.FIGURES))
     _files.folder(output)
-    scale = _scales.QUICK if quick else _scales.FULL
     found = []
     with interruptible():
         for name in names:
-            outcome = substitute.reproduce(name, scale=scale, seed=seed, execution=Execution(workers=workers))
+            execution = Execution(workers=workers)
+            outcome = experiments.reproduce(name, scale=small if quick else full, seed=seed, execution=execution)
             place = outcome.save(output / f"figure-{name}.json")
             picture = drawing.svg(outcome)
             if picture:
@@ -58,3 +66,14 @@ def reproduce(
         return
     for outcome in found:
         print(f"figure {outcome.figure} ({outcome.title}): {outcome.found}")
+
+
+def _experiments(paper: Paper) -> tuple[Any, Any, Any, dict[str, tuple[str, ...]]]:
+    """A paper's experiments, their full and their small sizes, and its groups of figures."""
+    if paper is Paper.OBSERVATIONAL:
+        from dpaudit.papers import observational
+
+        return observational, observational.FULL, observational.QUICK, observational.ONLY
+    from dpaudit.papers import _scales, substitute
+
+    return substitute, _scales.FULL, _scales.QUICK, {"all": tuple(substitute.FIGURES)}

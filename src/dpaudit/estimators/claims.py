@@ -90,7 +90,7 @@ def judge(
         refuted=p_value <= alpha,
         decisive=True,
         reachable=least <= alpha,
-        detail=f"p = {_two_digits(p_value)} for the claimed curve, {claim.method}",
+        detail=f"p = {two_digits(p_value)} for the claimed curve, {claim.method}",
         assumptions=conditions,
         accept=accept,
         confidence=confidence,
@@ -126,16 +126,15 @@ def _judge_canaries(evidence: CanaryScores, claim: UpperBound, confidence: float
     curve, ranked = claim.hypothesis, guesses_from_canaries(evidence)
     m = ranked.canaries
     pair = _as_pair(curve)
-    if pair is not None:  # the whole path of guesses, delta in full
-        ranks = GuessPath().ranks(m)
-        epsilon, delta = pair.eps, shifted_delta(pair.slack, evidence.shift)
+    slack = partial(excess, m, delta=shifted_delta(0.0 if pair is None else pair.slack, evidence.shift))
+    if pair is not None and slack(pair.eps) < (1.0 - confidence) / 2.0:  # the whole path of guesses, delta in full
+        ranks, epsilon = GuessPath().ranks(m), pair.eps
         seen, perfect = [ranked.correct(rank) for rank in ranks], ranks
-        slack = partial(excess, m, delta=delta)
         return (
             _paths.p_value(ranks, seen, epsilon=epsilon, slack=slack),
             _paths.p_value(ranks, perfect, epsilon=epsilon, slack=slack),
         )
-    number = plan_test(canaries=m, claim=claim, confidence=confidence)
+    number = plan_test(canaries=m, claim=claim, confidence=confidence, shift=evidence.shift)
     found = (curve_p_value(curve, m, number, c, evidence.shift) for c in (ranked.correct(number), number))
     return next(found), next(found)
 
@@ -147,7 +146,7 @@ def _as_pair(curve: TradeOff) -> ApproximateDP | None:
     return curve if isinstance(curve, ApproximateDP) else None
 
 
-def _two_digits(p_value: float) -> str:
+def two_digits(p_value: float) -> str:
     """A p-value to two digits, rounded up."""
     if p_value <= 0.0:
         return "0"

@@ -28,14 +28,14 @@ def plan_guesses(*, canaries: int, claim: UpperBound | TradeOff, confidence: flo
     return _best(_candidates(m), curve, m, level)
 
 
-def plan_test(*, canaries: int, claim: UpperBound | TradeOff, confidence: float = 0.95) -> int:
+def plan_test(*, canaries: int, claim: UpperBound | TradeOff, confidence: float = 0.95, shift: float = 0.0) -> int:
     """The number of guesses for a test of the claim itself: as `plan_guesses`, but one that can refute it.
 
     A strong attack with few guesses may be unable to refute a weak claim even when all of them are right; only numbers
     with which a perfect attack would refute it are considered.
     """
     m, level, curve = _arguments(canaries, claim, confidence)
-    able = [n for n in _candidates(m) if curve_rejected(curve, m, n, n, level)]
+    able = [n for n in _candidates(m) if curve_rejected(curve, m, n, n, level, shift)]
     return _best(able, curve, m, level)
 
 

@@ -376,11 +376,15 @@ def ranked_rows(keys: NDArray[np.float64], *marks: NDArray[Any], seed: int) -> N
     """
     order = np.argsort(keys)
     arranged = keys[order]
-    if not np.any(arranged[1:] == arranged[:-1]):
+    same = arranged[1:] == arranged[:-1]
+    if not np.any(same):
         return order
-    order = np.lexsort((*marks, keys))
-    uniforms = _stream(seed, TIES, keys[order], *(mark[order] for mark in marks)).random(keys.size)
-    return order[np.lexsort((uniforms, keys[order]))]
+    tied = np.flatnonzero(np.concatenate([[False], same]) | np.concatenate([same, [False]]))  # only these change places
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((*(mark[rows] for mark in marks), keys[rows]))]
+    uniforms = _stream(seed, TIES, arranged, *(mark[order] for mark in marks)).random(keys.size)
+    order[tied] = order[tied][np.lexsort((uniforms[tied], arranged[tied]))]
+    return order
 
 
 def member_guesses(scores: NDArray[np.float64], evidence: PairedScores) -> NDArray[np.int64]:

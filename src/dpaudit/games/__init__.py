@@ -5,7 +5,10 @@
 | `MultiRun` | `score(world, seed)`, many runs | `RunScores` | a fair coin orders each pair of with and without |
 | `TrainedRuns` | a recipe of batched DP-SGD, its data and a canary | `RunScores` | the same |
 | `OneRun` | `scores(included, seed)`, one run | `CanaryScores` | one fair coin for each canary |
+| `Observational` | a trained model, its rows, a proxy; no run | `CanaryScores` | one fair coin a unit, after training |
+| `ObservationalTable` | the same as files: a table, a model or its predictions | `CanaryScores` | the same |
 
+`held_out_membership` is the interventional comparison of an observational audit: a random hold-out of non-members.
 `GradientsInOneRun` and `RecordsInOneRun` are such `scores`, of one training by the batched trainer.
 
 The coins are drawn from the seed before anything runs. `commitment(seed)` is a hash that may be published before
@@ -15,19 +18,25 @@ the seed, so take one of 128 random bits.
 
 from dpaudit.games._coins import verify
 from dpaudit.games.multi_run import Distinguisher, MultiRun, Score
+from dpaudit.games.observational import Observational, Played, held_out_membership
 from dpaudit.games.one_run import OneRun
+from dpaudit.games.tables import ObservationalTable
 from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
 
-Game = MultiRun | OneRun | TrainedRuns
+Game = MultiRun | OneRun | TrainedRuns | Observational | ObservationalTable
 """Whatever can be played."""
 
 __all__ = [
     "Distinguisher",
     "GradientsInOneRun",
     "MultiRun",
+    "Observational",
+    "ObservationalTable",
     "OneRun",
+    "Played",
     "RecordsInOneRun",
     "Score",
     "TrainedRuns",
+    "held_out_membership",
     "verify",
 ]

@@ -21,8 +21,8 @@ class Outcome:
 
     Attributes
     ----------
-    figure, title
-        Which, and of what.
+    paper, figure, title
+        Which, and of what; the paper as `dpaudit reproduce` names it.
     claim
         What the paper says, in our words.
     found
@@ -45,6 +45,7 @@ class Outcome:
     command: str
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
+    paper: str = "substitute"
 
     def __post_init__(self) -> None:
         check.choice("found", self.found, WORDS)

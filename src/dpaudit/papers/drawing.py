@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from dpaudit.papers._outcome import Outcome
 
-TABLES = ("bugs",)
+TABLES = (("substitute", "bugs"), ("observational", "noisy-proxy"), ("observational", "leaky"))
 MARKS = "osD^vPX"
 LINES = {"add_remove": ("add/remove, promised", ":"), "substitute": ("substitute, promised", "-")}
 BY_GROUP = ("substitute by group privacy", "--")
@@ -16,13 +17,13 @@ BY_GROUP = ("substitute by group privacy", "--")
 
 def svg(outcome: Outcome) -> str:
     """The figure of an outcome; the empty text for one that is a table."""
-    if outcome.figure in TABLES:
+    if (outcome.paper, outcome.figure) in TABLES:
         return ""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    draw = DRAWN.get(outcome.figure, _along)
+    draw = DRAWN.get((outcome.paper, outcome.figure), _along)
     with rc_context({"svg.hashsalt": "dpaudit", "svg.fonttype": "none", "font.size": 9.0}):
         panels = list(_panels(outcome))
         figure = Figure(figsize=(3.4 * len(panels), 3.2), layout="constrained")
@@ -36,25 +37,34 @@ def svg(outcome: Outcome) -> str:
             figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+    return _steady("\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n")
+
+
+def _steady(text: str) -> str:
+    """Ids by order, and two decimals: matplotlib's own are hashes of a layout whose last bits differ by machine."""
+    names = dict.fromkeys(re.findall(r'\bid="([mpC][0-9a-f]{10}(?:_[0-9a-f]+)?)"', text))
+    for number, name in enumerate(names):
+        text = re.sub(rf"\b{name}\b", f"id{number}", text)
+    return re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]) + 0.0:.2f}", text)
 
 
 PANEL = {
-    "1": "sampling_rate",
-    "2": "sampling_rate",
-    "3": "sampling_rate",
-    "4": None,
-    "A1": "canary",
-    "A2": "clip",
-    "A3": "steps",
-    "A4": "learning_rate",
-    "A5": None,
-    "A6": "sampling_rate",
+    ("substitute", "1"): "sampling_rate",
+    ("substitute", "2"): "sampling_rate",
+    ("substitute", "3"): "sampling_rate",
+    ("substitute", "A1"): "canary",
+    ("substitute", "A2"): "clip",
+    ("substitute", "A3"): "steps",
+    ("substitute", "A4"): "learning_rate",
+    ("substitute", "A6"): "sampling_rate",
+    ("observational", "2"): "classes",
+    ("observational", "3"): "classes",
+    ("observational", "4"): "epsilon",
 }
 
 
 def _panels(outcome: Outcome) -> Iterable[tuple[str, list[dict[str, Any]]]]:
-    key = PANEL.get(outcome.figure)
+    key = PANEL.get((outcome.paper, outcome.figure))
     if key is None:
         yield outcome.title, list(outcome.rows)
         return
@@ -133,13 +143,46 @@ def _ratios(ax: Any, rows: list[dict[str, Any]]) -> None:
     ax.set_ylabel("substitute / add-remove epsilon")
 
 
+def _response(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """Medians of certified bounds and means of the paper's own numbers against the true epsilon."""
+    shown = {
+        "median_ratio_score": ("-", "bound, likelihood ratio"),
+        "median_paper_score": ("--", "bound, paper's score"),
+        "mean_as_published_estimate": (":", "as published (estimate)"),
+    }
+    for mark, proxy in zip(MARKS, dict.fromkeys(_of(rows, "proxy")), strict=False):
+        own = [row for row in rows if row["proxy"] == proxy]
+        for key, (line, label) in shown.items():
+            ax.plot(_of(own, "epsilon"), _of(own, key), f"{line}{mark}", ms=4, lw=1, label=f"{label}, {proxy}")
+    ends = sorted(set(_of(rows, "epsilon")))
+    ax.plot(ends, ends, "-", color="black", lw=1, label="truth")
+    ax.set_xlabel("epsilon of randomised response")
+    ax.set_ylabel("epsilon")
+
+
+def _shifted(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """What can be shown against tau, for several shares of guesses."""
+    shown = {"median_ratio_score": ("-", "bound"), "mean_as_published_estimate": (":", "as published (estimate)")}
+    for mark, share in zip(MARKS, dict.fromkeys(_of(rows, "guesses")), strict=False):
+        own = [row for row in rows if row["guesses"] == share]
+        for key, (line, label) in shown.items():
+            ax.plot(_of(own, "tau"), _of(own, key), f"{line}{mark}", ms=4, lw=1, label=f"{label}, {share:.2g} guessed")
+    ax.axhline(rows[0]["epsilon"], color="black", lw=1, label="truth")
+    ax.set_xscale("log")
+    ax.set_xlabel("tau")
+    ax.set_ylabel("epsilon")
+
+
 def _of(rows: list[dict[str, Any]], key: str) -> list[Any]:
     return [row[key] for row in rows]
 
 
-DRAWN: dict[str, Callable[[Any, list[dict[str, Any]]], None]] = {
-    "1": _worst_case,
-    "4": _by_models,
-    "A1": _accuracy,
-    "A5": _ratios,
+DRAWN: dict[tuple[str, str], Callable[[Any, list[dict[str, Any]]], None]] = {
+    ("substitute", "1"): _worst_case,
+    ("substitute", "4"): _by_models,
+    ("substitute", "A1"): _accuracy,
+    ("substitute", "A5"): _ratios,
+    ("observational", "2"): _response,
+    ("observational", "3"): _response,
+    ("observational", "4"): _shifted,
 }

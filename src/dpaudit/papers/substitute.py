@@ -19,22 +19,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit import __version__, accounting, attacks, estimators
 from dpaudit import _validate as check
+from dpaudit import accounting, attacks, estimators
 from dpaudit.bounds import round_down, round_up
 from dpaudit.evidence import RunScores
 from dpaudit.execution import Execution
 from dpaudit.games import TrainedRuns
 from dpaudit.mechanisms.dpsgd import DpSgd, Mlp, State, train
 from dpaudit.papers._audits import CANARIES, DELTA, PRINTED, Study, bounds_at_end, canaries, marks_of, recipe_for
+from dpaudit.papers._figure import Figure, Judged, Rows, Sizes, allowed_over, run, said
 from dpaudit.papers._outcome import Outcome
 from dpaudit.papers._scales import FULL, QUICK, Scale
 from dpaudit.papers._tasks import Task, image_task, text_task, word_task
-
-Rows = list[dict[str, Any]]
-Sizes = list[tuple[str, str, str]]
-Judged = tuple[str, str]
-"""The word, and why."""
 
 
 def _ends(rows: Sequence[dict[str, Any]]) -> Rows:
@@ -47,17 +43,6 @@ def _listed(rows: Sequence[dict[str, Any]], *labels: str) -> str:
         + f": {round_down(row['epsilon_family'])} of {round_up(row['promised_substitute'])}"
         for row in rows
     )
-
-
-def _word(confirmed: bool) -> str:
-    return "confirmed" if confirmed else "not confirmed"
-
-
-def _allowed(trials: int) -> int:
-    """Over-claims of 95% bounds that happen in so many independent audits, but for one time in 10,000."""
-    from scipy import stats
-
-    return int(stats.binom.ppf(1.0 - 1e-4, trials, 0.05))
 
 
 # -------------------------------------------------------------------------------------------- figure 1: the worst case
@@ -92,13 +77,13 @@ def worst_case_judged(rows: Rows) -> Judged:
     shares = [float(np.median([r["epsilon_family"] / r["promised_substitute"] for r in cell])) for cell in cells]
     above = [float(np.median([r["epsilon_family"] - r["promised_add_remove"] for r in cell])) > 0 for cell in cells]
     over = max(sum(row["epsilon_family"] > row["promised_substitute"] for row in cell) for cell in cells)
-    seeds, allowed = len(cells[0]), _allowed(len(cells[0]))
+    seeds, allowed = len(cells[0]), allowed_over(len(cells[0]))
     why = (
         f"the median bound over {seeds} seeds is {round_down(min(shares))} to {round_down(max(shares))} of the "
         f"substitute epsilon, and above the add/remove one in {sum(above)} of {len(above)} settings; in no setting did "
         f"more than {over} of {seeds} audits pass the substitute epsilon (the binomial law allows {allowed})"
     )
-    return _word(min(shares) >= 0.9 and all(above) and over <= allowed), why
+    return said(min(shares) >= 0.9 and all(above) and over <= allowed), why
 
 
 def worst_case_sizes(scale: Scale) -> Sizes:
@@ -134,7 +119,7 @@ def probe_judged(rows: Rows) -> Judged:
         f"{round_up(printed['promised_add_remove'])}; S3 is crafted as long as its target, and as printed {passes} it. "
         f"{_listed(_ends(rows), 'sampling_rate')}"
     )
-    return _word(len(above) == len(ends)), why
+    return said(len(above) == len(ends)), why
 
 
 def probe_sizes(scale: Scale) -> Sizes:
@@ -174,7 +159,7 @@ def models_judged(rows: Rows) -> Judged:
         f"{round_down(max(last))}, of {round_up(rows[0]['promised_substitute'])}; the smaller audits are parts of the "
         "largest"
     )
-    return _word(all(b > a for a, b in zip(first, last, strict=True))), why
+    return said(all(b > a for a, b in zip(first, last, strict=True))), why
 
 
 def models_sizes(scale: Scale) -> Sizes:
@@ -221,7 +206,7 @@ def deep_judged(rows: Rows) -> Judged:
         f"add/remove one at {passed}), by {len([row for row in refuted if row not in gradient])} of "
         f"{len(ends) - len(gradient)} input canaries: {_listed(ends, 'sampling_rate')}"
     )
-    return _word(strong and weak), why
+    return said(strong and weak), why
 
 
 def deep_sizes(scale: Scale) -> Sizes:
@@ -257,7 +242,7 @@ def text_judged(rows: Rows) -> Judged:
         f"{len(inputs)} input canaries pass add/remove, each a 95% statement of its own: "
         f"{_listed(ends, 'sampling_rate')}"
     )
-    return _word(min(shares) >= 0.8 and len(above) > 0), why
+    return said(min(shares) >= 0.8 and len(above) > 0), why
 
 
 def text_sizes(scale: Scale) -> Sizes:
@@ -314,7 +299,7 @@ def utility_judged(rows: Rows) -> Judged:
         f"the mean accuracy of 64 models is {ends[CANARIES[0], TARGET]:.4f}, and differs by {gaps[0]:.4f} with the "
         f"gradient canary and by {gaps[1]:.4f} with the crafted input"
     )
-    return _word(max(gaps) < 0.01), why
+    return said(max(gaps) < 0.01), why
 
 
 def utility_sizes(scale: Scale) -> Sizes:
@@ -354,7 +339,7 @@ class Varied:
         words = "loss from the first value to the last" if self.falls else "the least below the largest by"
         shown = ", ".join(f"{canary} {loss:.0%}" for canary, loss in losses.items())
         good = all(losses[canary] > max(losses[CANARIES[0]], 0.0) + 0.05 for canary in self.sensitive)
-        return _word(good), f"{words}: {shown}. {_listed(_ends(rows), self.name)}"
+        return said(good), f"{words}: {shown}. {_listed(_ends(rows), self.name)}"
 
     def sizes(self, scale: Scale) -> Sizes:
         """The values beside the paper's."""
@@ -420,7 +405,7 @@ def ratio_judged(rows: Rows) -> Judged:
         f"the ratio runs from {min(ratios):.2f} to {max(ratios):.2f} over {len(rows)} settings and passes 2 in "
         f"{sum(r > 2.0 for r in ratios)} of them; group privacy is {'never' if tighter else 'sometimes'} tighter"
     )
-    return _word(max(ratios) > 2.0 and tighter), why
+    return said(max(ratios) > 2.0 and tighter), why
 
 
 def ratio_sizes(scale: Scale) -> Sizes:
@@ -465,7 +450,7 @@ def bug_judged(rows: Rows) -> Judged:
         f"in {audits} audits each, every bug was contradicted at least {least} times with at most "
         f"{max(row['models'] for row in rows):,} models an audit, no honest trainer more than {most} times"
     )
-    return _word(least >= 0.9 * audits and most <= _allowed(audits)), why
+    return said(least >= 0.9 * audits and most <= allowed_over(audits)), why
 
 
 def bug_sizes(scale: Scale) -> Sizes:
@@ -478,33 +463,7 @@ def bug_sizes(scale: Scale) -> Sizes:
 def reproduce(name: str, *, scale: Scale = FULL, seed: int = 1, execution: Execution | None = None) -> Outcome:
     """One figure of the paper, by its number."""
     figure = FIGURES[check.choice("figure", name, tuple(FIGURES))]
-    began = time.perf_counter()
-    rows = figure.rows(scale, seed, execution or Execution())
-    found, because = figure.judged(rows)
-    quick = " --quick" if scale is QUICK else ""
-    return Outcome(
-        figure=name,
-        title=figure.title,
-        claim=figure.claim,
-        found="too small to tell" if scale is QUICK else found,
-        because=because,
-        scale=tuple(figure.sizes(scale)),
-        rows=tuple(rows),
-        command=f"dpaudit reproduce substitute --figure {name} --seed {seed}{quick}",
-        seconds=round(time.perf_counter() - began, 1),
-        versions={"dpaudit": __version__, "numpy": np.__version__},
-    )
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One experiment: what the paper shows, what is measured here, and what follows from it."""
-
-    title: str
-    claim: str
-    rows: Callable[[Scale, int, Execution], Rows]
-    judged: Callable[[Rows], Judged]
-    sizes: Callable[[Scale], Sizes]
+    return run("substitute", name, figure, scale=scale, quick=scale is QUICK, seed=seed, execution=execution)
 
 
 FIGURES = {

@@ -28,6 +28,7 @@ MARKS = {
     Outcome.NOT_COMPARABLE: "≠",
     Outcome.NO_CLAIM: "-",
     Outcome.FAILED: "!",
+    Outcome.BLOCKED: "⊘",
 }
 RC: Any = {
     "svg.fonttype": "none",
@@ -100,6 +101,7 @@ def _section(audit: Audit, anchor: str) -> dict[str, Any]:
         "figures": _figures(audit, anchor),
         "tested": _tested(audit),
         "assumed": _assumed(audit),
+        "checked": [check["sentence"] for check in audit.checks.values()],
         "settings": _settings(audit),
         "bounds": [str(bound).splitlines() for bound in audit.bounds],
         "budget": [(s["statement"], f"{s['error']:.6g}", s["spent"]) for s in audit.budget],
@@ -199,6 +201,8 @@ def _figures(audit: Audit, anchor: str) -> list[Figure]:
         "histogram": (plot.histogram, "How the scores of the two worlds are spread."),
         "thresholds": (plot.thresholds, _thresholds_caption(audit)),
         "guesses": (plot.guesses, "Share of right guesses among the most confident ones; a half is chance."),
+        "shift": (plot.shift, _shift_caption(audit)),
+        "calibration": (plot.calibration, "How far the proxy can be believed: what it predicts, and what occurs."),
     }
     found = []
     for name, (draw, caption) in drawn.items():
@@ -223,6 +227,13 @@ def _errors_caption(audit: Audit) -> str:
         )
     if plot.alike(audit):
         words += " Squares inside the shaded area speak against the claim; the verdict comes from its own test."
+    return words
+
+
+def _shift_caption(audit: Audit) -> str:
+    words = "Bound against tau: what would be left if true and proxy values differed by that much."
+    if audit.outcome is Outcome.BLOCKED:
+        words += " Only values that the blind attack does not refute are shown."
     return words
 
 

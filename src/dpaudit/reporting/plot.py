@@ -207,3 +207,34 @@ def guesses(audit: Audit, *, ax: Any = None) -> Any:
     ax.set_ylabel("share right")
     ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
+
+
+def shift(audit: Audit, *, ax: Any = None) -> Any:
+    """The bound on epsilon against tau, the distance between true and proxy values; tau = 0 stands at the left edge."""
+    found, ax = _data(audit, "shift"), _axes(ax)
+    least = min((tau for tau in found["tau"] if tau > 0.0), default=1e-6)
+    x = [tau if tau > 0.0 else least / 3.0 for tau in found["tau"]]
+    ax.plot(x, found["epsilon"], color=COLOURS["present"], linewidth=1.4, marker="o", markersize=3.5, label="bound")
+    claimed = comparable_claim(audit, "epsilon")
+    if claimed is not None and claimed < 1e6:
+        ax.axhline(claimed, color=COLOURS["claim"], linewidth=1.8, linestyle=(0, (6, 2)), label="claimed")
+    ax.set_xscale("log")
+    ax.minorticks_off()
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("tau (the first point is tau = 0)" if 0.0 in found["tau"] else "tau")
+    ax.set_ylabel("epsilon")
+    ax.legend(fontsize=8, frameon=False)
+    return ax
+
+
+def calibration(audit: Audit, *, ax: Any = None) -> Any:
+    """What the proxy predicts against what occurs; points on the diagonal are right."""
+    found, ax = _data(audit, "calibration"), _axes(ax)
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (1, 1)), label="right")
+    ax.plot(found["predicted"], found["observed"], color=COLOURS["present"], marker="s", markersize=4.5, label="proxy")
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.0)
+    ax.set_xlabel("predicted")
+    ax.set_ylabel("observed share")
+    ax.legend(fontsize=8, frameon=False, loc="upper left")
+    return ax

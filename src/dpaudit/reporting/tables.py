@@ -18,6 +18,7 @@ WORDS = {
     Outcome.NOT_COMPARABLE: "not comparable: the claim is about something else",
     Outcome.NO_CLAIM: "no claim to judge",
     Outcome.FAILED: "failed",
+    Outcome.BLOCKED: "blocked: the proxy can be told without the model",
 }
 NO_TEST = "no test of this claim"
 

@@ -1,0 +1,267 @@
+"""The attack without the model: what somebody can tell about true and proxy values who never saw the audited model.
+
+`blind_law` learns the law of the true values from the *other half* of the rows, starting from the proxy, and is scored
+as the audited model is. If it can tell true values from the proxy's, so could anybody, and nothing that an attack with
+the model finds may be put down to the model. `giveaways` names the columns where proxy and truth part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+from dpaudit.proxies import LEAST, Categorical, Fresh, Law, Normal, Residuals
+
+Matrix = NDArray[np.float64]
+MOST_ROWS = 50_000
+MOST_TREES = 5
+"""Boosted trees are added for up to this many classes."""
+PENALTY = 10.0
+FEW = 200
+
+
+def blind_law(proxy: Any, values: NDArray[Any], features: Matrix | None, fold: NDArray[np.bool_], *, seed: int) -> Law:
+    """The law of every row, learnt from the rows of the other fold alone."""
+    if isinstance(proxy, Categorical):
+        return _blind_classes(proxy, values, features, fold, seed)
+    return _blind_numbers(proxy, values, features, fold, seed)
+
+
+def blind_ratio(
+    members: Matrix, fresh: Matrix, fold: NDArray[np.bool_], *, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Log-odds that a record is a training one, of members and of fresh records, learnt from the other fold's."""
+    both, real = np.concatenate([members, fresh]), np.repeat([1, 0], [len(members), len(fresh)])
+    flat = Categorical(np.full((len(both), 2), 0.5))
+    laws = np.maximum(_blind_classes(flat, real, both, np.concatenate([fold, fold]), seed).probabilities, LEAST)
+    first, second = np.split(np.log(laws[:, 1]) - np.log(laws[:, 0]), [len(members)])
+    return first, second
+
+
+def agreement(proxy: Any, shown: NDArray[Any], unit: NDArray[np.intp]) -> NDArray[np.float64]:
+    """How far the shown values of one unit go together, beyond what the proxy expects; on the unit's first row, 0 else.
+
+    Sum over pairs of rows of the product of their residuals. Proxy values are drawn row by row, so it is 0 on average;
+    true values of one person that hang together make it positive. Nothing is learnt, so it is blind by design.
+    """
+    if isinstance(proxy, Categorical):
+        residual = -np.asarray(proxy.probabilities, dtype=np.float64)
+        residual[np.arange(len(shown)), shown] += 1.0
+    else:
+        centre, deviation = _centre(proxy)
+        residual = ((shown - centre) / deviation)[:, None]
+    found = np.zeros(len(shown))
+    names, first = np.unique(unit, return_index=True)
+    place = np.searchsorted(names, unit)
+    for column in residual.T:
+        together = np.bincount(place, column) ** 2 - np.bincount(place, column**2)
+        found[first] += together
+    return found
+
+
+def _centre(proxy: Normal | Residuals) -> tuple[NDArray[np.float64], Any]:
+    """Mean and standard deviation of a numeric proxy."""
+    if isinstance(proxy, Normal):
+        return proxy.mean, proxy.scale
+    return proxy.predicted, float(np.hypot(np.std(proxy.residuals), float(proxy.bandwidth or 0.0)))
+
+
+def words(proxy: Any, features: Matrix | None) -> str:
+    """What the blind attack sees and how it learns, for the record."""
+    if isinstance(proxy, Fresh):
+        return f"a classifier of {0 if features is None else features.shape[1]} features"
+    seen = "the proxy alone (no features were given, so a proxy that merely knows less than the model passes)"
+    if features is not None:
+        seen = f"the proxy and {features.shape[1]} feature column{'s' if features.shape[1] > 1 else ''}"
+    return f"cross-fitted on {seen}"
+
+
+# -------------------------------------------------------------------------------------------------------------- classes
+
+
+def _blind_classes(
+    proxy: Categorical, values: NDArray[np.int64], features: Matrix | None, fold: NDArray[np.bool_], seed: int
+) -> Categorical:
+    offset = np.log(np.maximum(proxy.probabilities, LEAST)).astype(np.float64)
+    seen = _standard(offset[:, 1:] - offset[:, :1])
+    if features is not None:
+        seen = np.concatenate([seen, _standard(features)], axis=1)
+    found = np.array(proxy.probabilities, dtype=np.float64)
+    for side in (False, True):
+        train, test = _chosen(fold != side, seed), fold == side
+        if train.size < 2 or not test.any():
+            continue
+        laws = [_offset_logistic(seen[train], offset[train], values[train], seen[test], offset[test])]
+        if proxy.classes <= MOST_TREES and train.size >= FEW and np.unique(values[train]).size > 1:
+            laws.append(_boosted(seen[train], values[train], seen[test], proxy.classes, seed))
+        found[test] = np.mean(laws, axis=0)
+    return Categorical(found)
+
+
+def _chosen(rows: NDArray[np.bool_], seed: int) -> NDArray[np.intp]:
+    """At most so many rows to learn from: more would make the gate a little sharper, and much slower."""
+    places = np.flatnonzero(rows)
+    if places.size <= MOST_ROWS:
+        return places
+    return np.sort(np.random.default_rng([seed, 0x626C]).choice(places, MOST_ROWS, replace=False))
+
+
+def _standard(features: Matrix) -> Matrix:
+    scale = features.std(axis=0)
+    return np.asarray((features - features.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0))
+
+
+def _offset_logistic(x: Matrix, offset: Matrix, y: NDArray[Any], new_x: Matrix, new_offset: Matrix) -> Matrix:
+    """Multinomial regression that starts from the proxy and is penalised for leaving it: law = proxy * exp(x w).
+
+    Written by hand because scikit-learn's logistic regression takes no offset, and shrinks to the uniform law instead.
+    """
+    x, new_x = (np.concatenate([np.ones((len(part), 1)), part], axis=1) for part in (x, new_x))
+    wide, classes = x.shape[1], offset.shape[1]
+    there = np.zeros_like(offset)
+    there[np.arange(len(y)), y] = 1.0
+
+    def loss(flat: Matrix) -> tuple[float, Matrix]:
+        w = flat.reshape(wide, classes)
+        log_law = special.log_softmax(offset + x @ w, axis=1)
+        value = -float((log_law * there).sum()) + 0.5 * PENALTY * float((w[1:] ** 2).sum())
+        slope = x.T @ (np.exp(log_law) - there)
+        slope[1:] += PENALTY * w[1:]
+        return value, slope.ravel()
+
+    fitted = optimize.minimize(loss, np.zeros(wide * classes), jac=True, method="L-BFGS-B", options={"maxiter": 100})
+    return np.asarray(special.softmax(new_offset + new_x @ fitted.x.reshape(wide, classes), axis=1))
+
+
+def _boosted(x: Matrix, y: NDArray[Any], new_x: Matrix, classes: int, seed: int) -> Matrix:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(
+        max_iter=60,
+        learning_rate=0.05,
+        max_leaf_nodes=8,
+        l2_regularization=1.0,
+        early_stopping=False,
+        random_state=seed % 2**32,
+    ).fit(x, y)
+    found = np.zeros((len(new_x), classes))
+    found[:, model.classes_] = model.predict_proba(new_x)
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------------- numbers
+
+
+def _blind_numbers(
+    proxy: Normal | Residuals, values: NDArray[Any], features: Matrix | None, fold: NDArray[np.bool_], seed: int
+) -> Law:
+    """Boosted trees for the mean, and residuals of rows that they did not see for the shape."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    centre, _ = _centre(proxy)
+    seen = centre[:, None] if features is None else np.concatenate([centre[:, None], features], axis=1)
+    laws: list[Law] = [proxy.at(fold == side) for side in (False, True)]
+    for side in (False, True):
+        rows = np.random.default_rng([seed, side, 0x626C]).permutation(_chosen(fold != side, seed))
+        learn, shape = np.split(rows, [2 * rows.size // 3])
+        if shape.size < FEW or not (fold == side).any():
+            continue
+        model = HistGradientBoostingRegressor(
+            max_iter=80, learning_rate=0.05, max_leaf_nodes=8, early_stopping=False, random_state=seed % 2**32
+        ).fit(seen[learn], (values - centre)[learn])
+        left = (values - centre)[shape] - model.predict(seen[shape])
+        laws[side] = Residuals(centre[fold == side] + model.predict(seen[fold == side]), left)
+    return _Folded(fold, laws[0], laws[1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Folded:
+    """One law for each fold."""
+
+    fold: NDArray[np.bool_]
+    first: Law
+    second: Law
+
+    def density(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        found = np.empty(len(self.fold))
+        for side, law in ((False, self.first), (True, self.second)):
+            found[self.fold == side] = law.density(values[self.fold == side])
+        return found
+
+    def at(self, rows: NDArray[Any]) -> Law:
+        raise TypeError("a folded law is of all its rows")
+
+
+# ------------------------------------------------------------------------------------------------------------ giveaways
+
+
+@dataclass(frozen=True)
+class Giveaway:
+    """Where proxy and truth part: `z` is the standardised difference on the rows `where`."""
+
+    feature: str
+    where: str
+    z: float
+
+
+def giveaways(
+    proxy: Any, values: NDArray[Any], features: Matrix | None, names: list[str], *, most: int = 3
+) -> list[Giveaway]:
+    """The columns on which true values differ most from what the proxy expects, with the place in the column.
+
+    Each column is cut into five bins, and what is observed in a bin set against what the proxy expects there. It
+    explains a blocked gate; it is no test.
+    """
+    columns = {} if features is None else dict(zip(names, features.T, strict=True))
+    if isinstance(proxy, Fresh):
+        if proxy.features is None or features is None or proxy.features.shape[1] != features.shape[1]:
+            return []
+        both = {name: np.concatenate([column, other]) for (name, column), other in zip(
+            columns.items(), proxy.features.T, strict=True)}  # fmt: skip
+        real = np.repeat([0.5, -0.5], [len(features), len(proxy.features)])
+        return _largest({name: _bins(column, real, np.full(real.size, 0.25)) for name, column in both.items()}, most)
+    if not isinstance(proxy, Categorical | Normal | Residuals):
+        return []
+    if isinstance(proxy, Categorical):
+        off = -np.asarray(proxy.probabilities, dtype=np.float64)
+        off[np.arange(len(values)), values] += 1.0
+        spread = np.asarray(proxy.probabilities * (1.0 - proxy.probabilities), dtype=np.float64)
+        first = 1 if proxy.classes == 2 else 0
+        parts = [(off[:, c], spread[:, c], proxy.probabilities[:, c]) for c in range(first, proxy.classes)]
+    else:
+        centre, deviation = _centre(proxy)
+        parts = [(values - centre, np.broadcast_to(np.square(deviation), values.shape), centre)]
+    found: dict[str, tuple[str, float]] = {}
+    for residual, variance, own in parts:
+        for name, column in {"the proxy's own prediction": own, **columns}.items():
+            where, z = _bins(column, residual, variance)
+            if name not in found or abs(z) > abs(found[name][1]):
+                found[name] = (where, z)
+    return _largest(found, most)
+
+
+def _bins(column: NDArray[Any], residual: NDArray[Any], variance: NDArray[Any]) -> tuple[str, float]:
+    """The bin of a column with the largest standardised residual."""
+    edges = np.unique(np.quantile(column, [0.2, 0.4, 0.6, 0.8]))
+    if edges.size and edges[-1] >= column.max():
+        edges = edges[:-1]
+    if edges.size == 0 and column.max() > column.min():  # nearly constant: the rest against the common value
+        edges = np.array([np.median(column)]) if np.median(column) < column.max() else np.array([column.min()])
+    places = np.searchsorted(edges, column, side="left")
+    sums, widths = np.bincount(places, residual), np.bincount(places, variance)
+    z = sums / np.sqrt(np.maximum(widths, LEAST))
+    best = int(np.argmax(np.abs(z)))
+    if edges.size == 0:
+        return "everywhere", float(z[best])
+    low = "" if best == 0 else f"above {edges[best - 1]:.4g}"
+    high = "" if best == edges.size else f"up to {edges[best]:.4g}"
+    return " and ".join(part for part in (low, high) if part), float(z[best])
+
+
+def _largest(found: dict[str, tuple[str, float]], most: int) -> list[Giveaway]:
+    ranked = sorted(found.items(), key=lambda entry: -abs(entry[1][1]))
+    return [Giveaway(name, where, z) for name, (where, z) in ranked[:most]]
