@@ -48,9 +48,7 @@ def main():
     print(f"{ROWS:,} rows x {GAMES} games, {CLASSES} classes, epsilon {EPSILON:g}; reference loop {1e3 * loop:.0f} ms")
     Execution(workers=CORES).map(right_guesses, distinct_seeds(0, "warm", CORES))
     taken, counts = timed(lambda: Execution(workers=CORES).map(right_guesses, distinct_seeds(1, "games", GAMES)))
-    bounds = [
-        estimators.one_run_epsilon(canaries=ROWS, guesses=round(SHARE * ROWS), correct=int(c)) for (c,) in counts
-    ]
+    bounds = [estimators.one_run_epsilon(canaries=ROWS, guesses=round(SHARE * ROWS), correct=int(c)) for (c,) in counts]
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak = (own + CORES * children) / 2**20

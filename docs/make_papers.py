@@ -1,18 +1,116 @@
-"""Writes paper-001.md from the results in results/paper-001: no number on the page that is not in a JSON file there.
+"""Writes paper-000.md and paper-001.md from the results: no number on a page that is not in a JSON file there.
 
-Run `python docs/make_papers.py` after `dpaudit reproduce substitute --output docs/results/paper-001`; a test fails
-while the page on disk differs from what this prints.
+Run `python docs/make_papers.py` after `make papers`; a test fails while a page on disk differs from what this prints.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from dpaudit.bounds import round_down, round_up
-from dpaudit.papers import load_outcome
-from dpaudit.papers.substitute import FIGURES
+from dpaudit.papers import load_outcome, observational, substitute
 
 HERE = Path(__file__).parent
-PAGE, RESULTS = HERE / "paper-001.md", HERE / "results" / "paper-001"
-INTRODUCTION = """# Paper 001: DP-SGD under substitute adjacency
+OURS = ("bugs", "noisy-proxy")
+"""Experiments that are no figures of a paper."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One paper: its results, what to say first, and how its tables look."""
+
+    number: str
+    figures: dict
+    introduction: str
+    table: Callable
+
+    @property
+    def path(self) -> Path:
+        return HERE / f"paper-{self.number}.md"
+
+    @property
+    def results(self) -> Path:
+        return HERE / "results" / f"paper-{self.number}"
+
+    def render(self) -> str:
+        outcomes = [load_outcome(self.results / f"figure-{name}.json") for name in self.figures]
+        lines = [self.introduction.rstrip("\n")]
+        lines += [f"| [{o.figure}](#{anchor(o)}) | {o.claim} | **{o.found}** |" for o in outcomes]
+        for outcome in outcomes:
+            lines += ["", f"## {heading(outcome)}", "", f"**{outcome.found.capitalize()}**: {outcome.because}.", ""]
+            lines += [outcome.claim if outcome.claim.startswith("Ours") else f"The paper: {outcome.claim}", ""]
+            sizes = (f"| {' | '.join(row)} |" for row in outcome.scale)
+            lines += ["| size | paper | here |", "|---|---|---|", *sizes, ""]
+            lines += [f"`{outcome.command}`, {outcome.seconds:,.0f} s.", ""]
+            if (self.results / f"figure-{outcome.figure}.svg").exists():
+                lines += [f"![{outcome.title}](results/paper-{self.number}/figure-{outcome.figure}.svg)", ""]
+            lines += self.table(outcome)
+        return "\n".join(lines).rstrip() + "\n"
+
+
+def heading(outcome) -> str:
+    named = outcome.figure in OURS or not outcome.figure[-1].isdigit()
+    return outcome.title if named else f"Figure {outcome.figure}: {outcome.title}"
+
+
+def anchor(outcome) -> str:
+    kept = "".join(c for c in heading(outcome).lower() if c.isalnum() or c in " -")
+    return kept.replace(" ", "-")
+
+
+def lines_of(rows, keys, words, shown) -> list[str]:
+    head = [words.get(key, key.replace("_", " ")) for key in keys]
+    return [
+        f"| {' | '.join(head)} |",
+        "|" + "---|" * len(head),
+        *(f"| {' | '.join(shown(key, row.get(key)) for key in keys)} |" for row in rows),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ paper 000
+
+OBSERVATIONAL = """# Paper 000: observational auditing of labels
+
+Made by `python docs/make_papers.py` from the committed results, which `make data` and `make papers` make anew. Every
+bound is at 95% confidence and delta 0, by the likelihood ratio or by the paper's score (t = 2), with the number of
+guesses fixed in advance; it rests on the proxy, and the text says on which. "As published" is what the paper reports:
+mu of the Gaussian family, read as epsilon at delta 1e-05, averaged over games. That is an estimate, not a bound, and
+the family is an assumption that randomised response breaks. A sweep is the largest of 100 such numbers. Medians and
+counts sum up bounds of independent games, each a 95% statement of its own; the word of a figure has no confidence of
+its own. Lower bounds are rounded down.
+
+| figure | what the paper says | found |
+|---|---|---|
+"""
+OBSERVATIONAL_WORDS = {
+    "median_ratio_score": "median bound, likelihood ratio",
+    "over_ratio_score": "above epsilon",
+    "median_paper_score": "median bound, paper's score",
+    "over_paper_score": "above epsilon, paper's score",
+    "mean_as_published_estimate": "as published (estimate)",
+    "above_truth_as_published": "as published, above epsilon",
+    "mean_gaussian_ratio_score_estimate": "likelihood ratio read as Gaussian (estimate)",
+    "mean_sweep_estimate": "paper's sweep (estimate)",
+    "guesses": "share guessed",
+}
+
+
+def observational_table(outcome) -> list[str]:
+    keys = [key for key in outcome.rows[0] if not key.startswith("deviation_")]
+    return lines_of(outcome.rows, keys, OBSERVATIONAL_WORDS, observational_shown)
+
+
+def observational_shown(key, value) -> str:
+    if value is None:
+        return "none"
+    if not isinstance(value, float):
+        return f"{value}"
+    return round_down(value) if key.startswith(("median", "least", "largest")) else f"{value:.3g}"
+
+
+# ------------------------------------------------------------------------------------------------------------ paper 001
+
+SUBSTITUTE = """# Paper 001: DP-SGD under substitute adjacency
 
 Made by `python docs/make_papers.py` from the committed results, which `make data` and `make papers` make anew (about
 an hour on two cores). Every bound is at 95% confidence and delta 1e-05, and the noise is chosen so that the
@@ -54,31 +152,7 @@ OWN = {
 }  # fmt: skip
 
 
-def render() -> str:
-    outcomes = [load_outcome(RESULTS / f"figure-{name}.json") for name in FIGURES]
-    lines = [INTRODUCTION.rstrip("\n")]
-    lines += [f"| [{o.figure}](#{anchor(o)}) | {o.claim} | **{o.found}** |" for o in outcomes]
-    for outcome in outcomes:
-        lines += ["", f"## {heading(outcome)}", "", f"**{outcome.found.capitalize()}**: {outcome.because}.", ""]
-        lines += [f"The paper: {outcome.claim}" if outcome.figure != "bugs" else outcome.claim, ""]
-        lines += ["| size | paper | here |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in outcome.scale), ""]
-        lines += [f"`{outcome.command}`, {outcome.seconds:,.0f} s.", ""]
-        if (RESULTS / f"figure-{outcome.figure}.svg").exists():
-            lines += [f"![{outcome.title}](results/paper-001/figure-{outcome.figure}.svg)", ""]
-        lines += table(outcome)
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def heading(outcome) -> str:
-    return outcome.title if outcome.figure == "bugs" else f"Figure {outcome.figure}: {outcome.title}"
-
-
-def anchor(outcome) -> str:
-    kept = "".join(c for c in heading(outcome).lower() if c.isalnum() or c in " -")
-    return kept.replace(" ", "-")
-
-
-def table(outcome) -> list[str]:
+def substitute_table(outcome) -> list[str]:
     rows = list(outcome.rows)
     if outcome.figure == "1":
         rows = worst_case(rows)
@@ -88,12 +162,7 @@ def table(outcome) -> list[str]:
     elif any("kind" in row for row in rows):
         rows = [row for row in rows if row["kind"] == "end"]
     keys = OWN.get(outcome.figure) or [key for key in COLUMNS if any(key in row for row in rows)]
-    head = [COLUMNS.get(key, key.replace("_", " ")) for key in keys]
-    return [
-        f"| {' | '.join(head)} |",
-        "|" + "---|" * len(head),
-        *(f"| {' | '.join(shown(key, row.get(key)) for key in keys)} |" for row in rows),
-    ]
+    return lines_of(rows, keys, COLUMNS, substitute_shown)
 
 
 def worst_case(rows) -> list[dict]:
@@ -119,7 +188,7 @@ def median(values) -> float:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
-def shown(key, value) -> str:
+def substitute_shown(key, value) -> str:
     if not isinstance(value, float):
         return "" if value is None else f"{value}"
     if key.startswith(("epsilon_family", "epsilon_gaussian", "epsilon_free", "median")):
@@ -129,6 +198,12 @@ def shown(key, value) -> str:
     return f"{value:.4g}"
 
 
+PAGES = (
+    Page("000", observational.FIGURES, OBSERVATIONAL, observational_table),
+    Page("001", substitute.FIGURES, SUBSTITUTE, substitute_table),
+)
+
 if __name__ == "__main__":
-    PAGE.write_text(render(), encoding="utf-8")
-    print(f"wrote {PAGE.name}")
+    for page in PAGES:
+        page.path.write_text(page.render(), encoding="utf-8")
+        print(f"wrote {page.path.name}")

@@ -127,3 +127,28 @@ def test_fresh_records_have_no_density():
         proxies.Fresh(np.zeros(0))
     with pytest.raises(InputError, match="must be probabilities or densities"):
         proxies.Table([-1.0, 2.0])
+
+
+def test_a_few_held_out_rows_change_little(rng):
+    _, labels, law = gaussian_mixture(4000, 2, rng)
+    proxy = proxies.Categorical(law)
+    mended = proxy.recalibrated(labels, np.arange(60))
+    assert np.abs(mended.probabilities - law).mean() < 0.05
+
+
+def test_a_class_without_held_out_rows_keeps_some_mass(rng):
+    _, labels, law = gaussian_mixture(3000, 3, rng)
+    mended = proxies.Categorical(law).recalibrated(labels, np.flatnonzero(labels < 2)[:300])
+    assert mended.probabilities[labels == 2, 2].mean() > 0.01
+
+
+def test_a_proxy_that_is_trained_on_other_rows(rng):
+    """On a mixture the regression wins, on a pattern of two columns the trees; both come close to the truth."""
+    x, labels, law = gaussian_mixture(6000, 3, rng)
+    found = proxies.trained(x[:5000], labels[:5000], x[5000:], classes=3)
+    assert np.abs(found.probabilities - law[5000:]).mean() < 0.03
+    x = rng.normal(size=(6000, 2))
+    truth = np.where(x[:, 0] * x[:, 1] > 0.0, 0.9, 0.1)
+    labels = (rng.random(6000) < truth).astype(int)
+    found = proxies.trained(x[:5000], labels[:5000], x[5000:], classes=2)
+    assert np.abs(found.probabilities[:, 1] - truth[5000:]).mean() < 0.08

@@ -9,8 +9,8 @@
 
 A law draws counterfactual values (`sample`) and says how likely a shown one is (`density`). The audited model's own
 beliefs are laws too: `Categorical` of its probabilities, `posterior` for an attribute that the model takes as an input,
-`Table` for numbers that are already there. `calibration` measures how far a proxy can be believed, `recalibrated` mends
-it on rows that are no canaries.
+`Table` for numbers that are already there. `trained` makes a proxy of rows that are no canaries, `calibration` measures
+how far one can be believed, `recalibrated` mends it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from dpaudit._validate import InputError
 
 LEAST = 1e-12
 """The least probability that a law gives to a value, so that scores stay finite."""
+LEAST_MENDED = 1e-4
 BINS = 10
 GRID = 4096
 
@@ -95,22 +96,21 @@ class Categorical:
         return Categorical(self.probabilities[rows])
 
     def recalibrated(self, values: Values, rows: Rows) -> Categorical:
-        """Every row's law, mapped so that it is right on `rows`: logistic regression on its log-odds and probabilities.
+        """Every row's law, mapped so that it is right on `rows`: itself times exp of log-odds and probabilities.
 
         Of two classes that is Platt's map with a term more. It is fitted to those rows alone, which must be no
-        canaries.
+        canaries, and penalised for leaving the law as it was, so that a few rows change little. A class that none of
+        them has keeps its mass.
         """
-        from sklearn.linear_model import LogisticRegression
-
-        if np.unique(values[rows]).size < 2:
-            raise InputError("recalibration needs held-out rows of at least two classes, got one.")
-        logs = np.log(np.maximum(self.probabilities, LEAST))
-        odds = logs[:, 1:] - logs[:, :1] if self.classes == 2 else logs
-        seen = np.concatenate([np.clip(odds, -12.0, 12.0), 10.0 * self.probabilities[:, 1:]], axis=1)
-        model = LogisticRegression(C=10.0, max_iter=1000).fit(seen[rows], values[rows])
-        mapped = np.array(self.probabilities, dtype=np.float64)  # a class that no held-out row has keeps its mass
-        mapped[:, model.classes_] = model.predict_proba(seen) * mapped[:, model.classes_].sum(axis=1, keepdims=True)
-        return Categorical(mapped / mapped.sum(axis=1, keepdims=True))
+        there, codes = np.unique(values[rows], return_inverse=True)
+        if there.size < 2:
+            raise InputError("recalibration needs held-out rows of at least two classes, got fewer.")
+        logs = np.log(np.maximum(self.probabilities, LEAST_MENDED)).astype(np.float64)  # no row is certain for good
+        seen = standardised(np.concatenate([logs[:, 1:] - logs[:, :1], self.probabilities[:, 1:]], axis=1))
+        mapped = np.array(self.probabilities, dtype=np.float64)
+        fitted = offset_logistic(seen[rows], logs[rows][:, there], codes, seen, logs[:, there])
+        mapped[:, there] = fitted * mapped[:, there].sum(axis=1, keepdims=True)
+        return Categorical(mapped)
 
 
 def _probabilities(values: Any) -> NDArray[Any]:
@@ -162,6 +162,81 @@ def posterior(likelihood: Any, prior: Categorical) -> Categorical:
         )
     weighted = np.maximum(found, LEAST) * np.maximum(prior.probabilities, LEAST)
     return Categorical(weighted / weighted.sum(axis=1, keepdims=True))
+
+
+# ------------------------------------------------------------------------------------------------------------- learning
+
+
+def trained(x: Any, y: Any, new_x: Any, *, classes: int, seed: int = 0) -> Categorical:
+    """A proxy for `new_x` from rows (x, y) that are no canaries: logistic regression, boosted trees, or their mean,
+    whichever has the least log-loss on a random fifth of those rows."""
+    x, y, new_x = np.asarray(x, dtype=np.float64), np.asarray(y), np.asarray(new_x, dtype=np.float64)
+    both = standardised(np.concatenate([x, new_x]))
+    order = np.random.default_rng([seed, 0x66697468]).permutation(len(y))
+    test, learn = np.split(order, [max(1, len(y) // 5)])
+    tried = _both_laws(both[learn], y[learn], both[test], classes, seed)
+    losses = [-np.log(np.maximum(law[np.arange(test.size), y[test]], LEAST)).mean() for law in tried]
+    found = _both_laws(both[: len(y)], y, both[len(y) :], classes, seed)[int(np.argmin(losses))]
+    return Categorical(np.maximum(found, LEAST) / np.maximum(found, LEAST).sum(axis=1, keepdims=True))
+
+
+def _both_laws(x: Values, y: Values, new_x: Values, classes: int, seed: int) -> list[NDArray[np.float64]]:
+    shares = np.bincount(y, minlength=classes) + 0.5
+    flat = np.log(shares / shares.sum())
+    first = offset_logistic(x, np.tile(flat, (len(x), 1)), y, new_x, np.tile(flat, (len(new_x), 1)), penalty=1.0)
+    second = boosted(x, y, new_x, classes, seed, trees=150, leaves=15)
+    return [first, second, (first + second) / 2.0]
+
+
+def standardised(features: Values) -> NDArray[np.float64]:
+    """Columns of mean 0 and standard deviation 1; a constant one is 0."""
+    scale = features.std(axis=0)
+    return np.asarray((features - features.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0), dtype=np.float64)
+
+
+def offset_logistic(
+    x: Values, offset: Values, y: Values, new_x: Values, new_offset: Values, *, penalty: float = 10.0
+) -> NDArray[np.float64]:
+    """Multinomial regression that starts from a law and is penalised for leaving it: exp(offset + x w), normalised.
+
+    Written by hand because scikit-learn's logistic regression takes no offset, and shrinks to the uniform law instead.
+    """
+    from scipy import optimize, special
+
+    x, new_x = (np.concatenate([np.ones((len(part), 1)), part], axis=1) for part in (x, new_x))
+    wide, classes = x.shape[1], offset.shape[1]
+    there = np.zeros(offset.shape)
+    there[np.arange(len(y)), y] = 1.0
+
+    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        w = flat.reshape(wide, classes)
+        log_law = special.log_softmax(offset + x @ w, axis=1)
+        value = -float((log_law * there).sum()) + 0.5 * penalty * float((w[1:] ** 2).sum())
+        slope = x.T @ (np.exp(log_law) - there)
+        slope[1:] += penalty * w[1:]
+        return value, slope.ravel()
+
+    fitted = optimize.minimize(loss, np.zeros(wide * classes), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    return np.asarray(special.softmax(new_offset + new_x @ fitted.x.reshape(wide, classes), axis=1))
+
+
+def boosted(
+    x: Values, y: Values, new_x: Values, classes: int, seed: int, *, trees: int = 60, leaves: int = 8
+) -> NDArray[np.float64]:
+    """Class probabilities of gradient-boosted trees; 0 for a class without rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    model = HistGradientBoostingClassifier(
+        max_iter=trees,
+        learning_rate=0.05,
+        max_leaf_nodes=leaves,
+        l2_regularization=1.0,
+        early_stopping=False,
+        random_state=seed % 2**32,
+    ).fit(x, y)
+    found = np.zeros((len(new_x), classes))
+    found[:, model.classes_] = model.predict_proba(new_x)
+    return found
 
 
 # ------------------------------------------------------------------------------------------------------------- numbers
@@ -428,4 +503,5 @@ __all__ = [
     "calibration",
     "encode",
     "posterior",
+    "trained",
 ]

@@ -12,15 +12,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
 
-from dpaudit.proxies import LEAST, Categorical, Fresh, Law, Normal, Residuals
+from dpaudit.proxies import (
+    LEAST,
+    Categorical,
+    Fresh,
+    Law,
+    Normal,
+    Residuals,
+    boosted,
+    offset_logistic,
+    standardised,
+)
 
 Matrix = NDArray[np.float64]
 MOST_ROWS = 50_000
 MOST_TREES = 5
 """Boosted trees are added for up to this many classes."""
-PENALTY = 10.0
 FEW = 200
 
 
@@ -87,17 +95,17 @@ def _blind_classes(
     proxy: Categorical, values: NDArray[np.int64], features: Matrix | None, fold: NDArray[np.bool_], seed: int
 ) -> Categorical:
     offset = np.log(np.maximum(proxy.probabilities, LEAST)).astype(np.float64)
-    seen = _standard(offset[:, 1:] - offset[:, :1])
+    seen = standardised(offset[:, 1:] - offset[:, :1])
     if features is not None:
-        seen = np.concatenate([seen, _standard(features)], axis=1)
+        seen = np.concatenate([seen, standardised(features)], axis=1)
     found = np.array(proxy.probabilities, dtype=np.float64)
     for side in (False, True):
         train, test = _chosen(fold != side, seed), fold == side
         if train.size < 2 or not test.any():
             continue
-        laws = [_offset_logistic(seen[train], offset[train], values[train], seen[test], offset[test])]
+        laws = [offset_logistic(seen[train], offset[train], values[train], seen[test], offset[test])]
         if proxy.classes <= MOST_TREES and train.size >= FEW and np.unique(values[train]).size > 1:
-            laws.append(_boosted(seen[train], values[train], seen[test], proxy.classes, seed))
+            laws.append(boosted(seen[train], values[train], seen[test], proxy.classes, seed))
         found[test] = np.mean(laws, axis=0)
     return Categorical(found)
 
@@ -108,49 +116,6 @@ def _chosen(rows: NDArray[np.bool_], seed: int) -> NDArray[np.intp]:
     if places.size <= MOST_ROWS:
         return places
     return np.sort(np.random.default_rng([seed, 0x626C]).choice(places, MOST_ROWS, replace=False))
-
-
-def _standard(features: Matrix) -> Matrix:
-    scale = features.std(axis=0)
-    return np.asarray((features - features.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0))
-
-
-def _offset_logistic(x: Matrix, offset: Matrix, y: NDArray[Any], new_x: Matrix, new_offset: Matrix) -> Matrix:
-    """Multinomial regression that starts from the proxy and is penalised for leaving it: law = proxy * exp(x w).
-
-    Written by hand because scikit-learn's logistic regression takes no offset, and shrinks to the uniform law instead.
-    """
-    x, new_x = (np.concatenate([np.ones((len(part), 1)), part], axis=1) for part in (x, new_x))
-    wide, classes = x.shape[1], offset.shape[1]
-    there = np.zeros_like(offset)
-    there[np.arange(len(y)), y] = 1.0
-
-    def loss(flat: Matrix) -> tuple[float, Matrix]:
-        w = flat.reshape(wide, classes)
-        log_law = special.log_softmax(offset + x @ w, axis=1)
-        value = -float((log_law * there).sum()) + 0.5 * PENALTY * float((w[1:] ** 2).sum())
-        slope = x.T @ (np.exp(log_law) - there)
-        slope[1:] += PENALTY * w[1:]
-        return value, slope.ravel()
-
-    fitted = optimize.minimize(loss, np.zeros(wide * classes), jac=True, method="L-BFGS-B", options={"maxiter": 100})
-    return np.asarray(special.softmax(new_offset + new_x @ fitted.x.reshape(wide, classes), axis=1))
-
-
-def _boosted(x: Matrix, y: NDArray[Any], new_x: Matrix, classes: int, seed: int) -> Matrix:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    model = HistGradientBoostingClassifier(
-        max_iter=60,
-        learning_rate=0.05,
-        max_leaf_nodes=8,
-        l2_regularization=1.0,
-        early_stopping=False,
-        random_state=seed % 2**32,
-    ).fit(x, y)
-    found = np.zeros((len(new_x), classes))
-    found[:, model.classes_] = model.predict_proba(new_x)
-    return found
 
 
 # -------------------------------------------------------------------------------------------------------------- numbers

@@ -233,9 +233,7 @@ class ObservationalTable:
         return kept if self.attribute is None else [*kept, self.label]
 
     def _trained_proxy(self, found: _tables.Rows, kinds: list[Kind]) -> Categorical:
-        """Boosted trees on rows of another table."""
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
+        """A proxy learnt from the rows of another table."""
         rest, protected = self._rest(), self.attribute or [self.label]
         files = _tables.files_of(self.proxy["table"], self.folder)
         if set(files) & set(self.files):
@@ -249,11 +247,11 @@ class ObservationalTable:
             )
         both = {name: np.concatenate([other.columns[name], found.columns[name]]) for name in rest}
         matrix, _ = _tables.numeric(both)
-        model = HistGradientBoostingClassifier(
-            max_iter=150, learning_rate=0.06, max_leaf_nodes=15, l2_regularization=1.0, random_state=0
-        ).fit(matrix[: len(other)], codes)
-        laws = model.predict_proba(matrix[len(other) :])[:, [own.index(kind) for kind in kinds]]
-        return Categorical(laws / laws.sum(axis=1, keepdims=True))
+        place = np.array([kinds.index(kind) if kind in kinds else len(kinds) for kind in own])[codes]
+        law = proxies.trained(
+            matrix[: len(other)], place, matrix[len(other) :], classes=len(kinds) + int(len(own) > len(kinds))
+        ).probabilities[:, : len(kinds)]  # classes that the audited table does not have are left out
+        return Categorical(law / law.sum(axis=1, keepdims=True))
 
     @cached_property
     def digests(self) -> list[list[str]]:
