@@ -177,8 +177,9 @@ def _axis(audit: Audit, anchor: str) -> Figure | None:
 
     sizes = [len(_bounds_of(audit, p)) + 1.2 for p in parameters]
     with _style():
-        canvas = Canvas(figsize=(5.4, 0.5 * sum(sizes) + 0.45 * len(parameters)))
-        canvas.subplots_adjust(left=0.03, right=0.97, bottom=0.12, top=0.98, hspace=0.45)
+        height = 0.5 * sum(sizes) + 0.45 * len(parameters)
+        canvas = Canvas(figsize=(5.4, height))
+        canvas.subplots_adjust(left=0.03, right=0.97, bottom=0.5 / height, top=0.98, hspace=0.45)
         axes = canvas.subplots(len(parameters), 1, height_ratios=sizes, squeeze=False)
         for parameter, ax in zip(parameters, axes[:, 0], strict=True):
             plot.bounds(audit, parameter=parameter, ax=ax)
