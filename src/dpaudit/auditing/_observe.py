@@ -18,7 +18,7 @@ from dpaudit import estimators
 from dpaudit._validate import InputError
 from dpaudit.attacks import blind as blind_attacks
 from dpaudit.auditing.record import Bound
-from dpaudit.bounds import LowerBound, Outcome, Relation, Verdict, percent, round_down, round_up
+from dpaudit.bounds import LowerBound, Outcome, Relation, Verdict, percent, round_down
 from dpaudit.estimators.claims import two_digits
 from dpaudit.estimators.shifts import SHIFTS
 from dpaudit.evidence import CanaryScores, MemberScores
@@ -179,8 +179,8 @@ def _explained(last: _Look, *, delta: float, level: float) -> dict[str, Any]:
         if needed > evidence.shift:
             (epsilon,) = estimators.epsilon_by_shift(evidence, delta=delta, confidence=level, shifts=(needed,))
             words = (
-                f"tau would have to be at least {round_up(needed, 4)}, which the blind attack shows. At best, if it is "
-                f"just that, epsilon(tau) is {round_down(epsilon)} at delta {delta:g}; a larger tau gives less."
+                f"tau would have to be at least {round_down(needed, 4)}, which the blind attack shows. At best, if it "
+                f"is just that, epsilon(tau) is {round_down(epsilon)} at delta {delta:g}; a larger tau gives less."
             )
             found["needed"] = {"sentence": words, "tau": needed, "epsilon": _floor(epsilon)}
         else:

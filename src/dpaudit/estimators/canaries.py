@@ -317,6 +317,8 @@ def conditions_of(evidence: CanaryScores) -> tuple[str, ...]:
     if evidence.shift == 0.0:
         return evidence.conditions
     shift = f"true and counterfactual attributes differ by at most tau = {evidence.shift:g} in total variation"
+    if evidence.unit != "record":
+        shift += f", all of one {evidence.unit} together"
     return (*evidence.conditions, shift)
 
 
