@@ -173,6 +173,13 @@ def test_sample_plays_with_some_units(labels):
     assert found.offered == 2000
 
 
+def test_an_answer_for_one_proxy_is_none_for_another(labels):
+    assert replace(labels, held_out=0.1).can_recalibrate
+    assert not labels.can_recalibrate
+    assert not replace(labels, held_out=0.1, shift=0.01).can_recalibrate
+    assert not replace(labels, held_out=0.1, log_ratio=0.1).can_recalibrate
+
+
 def test_held_out_rows_are_never_canaries(labels):
     game = replace(labels, held_out=0.25)
     canaries, held = game.split(3)

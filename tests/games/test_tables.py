@@ -203,6 +203,22 @@ def test_bad_input_is_one_sentence(folder, more, words):
         table(folder, **more).play(seed=1)
 
 
+def test_a_model_that_fails_is_a_failed_run(folder, tmp_path):
+    (tmp_path / "train.parquet").write_bytes((folder / "train.parquet").read_bytes())
+    (tmp_path / "broken.py").write_text(
+        "def model():\n    def predict(rows):\n        raise OSError('no GPU')\n    return predict\n"
+    )
+    config = tmp_path / "broken.toml"
+    config.write_text(
+        "[game.observational]\ntable = 'train.parquet'\nlabel = 'clicked'\ntarget = 'broken.py:model'\n"
+        "proxy = 'p_yesterday'\nfeatures = ['a', 'b']\n"
+    )
+    done = RUNNER.invoke(app, ["run", str(config), "--output", str(tmp_path / "out")])
+    assert done.exit_code == 3
+    assert "the model failed on these rows (OSError: no GPU)" in done.output
+    assert da.load_audit(tmp_path / "out" / "broken.json").outcome is da.Outcome.FAILED
+
+
 def test_gaps_and_strange_files_are_refused(folder, tmp_path):
     frame = pd.read_csv(folder / "train.csv")
     frame.loc[3, "p_today"] = np.nan

@@ -205,12 +205,13 @@ def _explained(last: _Look, *, delta: float, level: float) -> dict[str, Any]:
 
 def _ways_out(game: Observational) -> tuple[str, ...]:
     found = ["A proxy that knows what the blind attack knows: train it on more data, or on the columns named above."]
-    if not game.can_recalibrate and game.features is None:
+    answered = game.shift > 0.0 or game.log_ratio is not None
+    if game.features is None and not answered:
         found.append(
             "`features` would let a recalibrated proxy be put to the test; on the proxy's own predictions alone it "
             "would pass by construction."
         )
-    elif not game.can_recalibrate and hasattr(game.proxy, "recalibrated"):
+    elif not game.held_out and not answered and hasattr(game.proxy, "recalibrated"):
         found.append("`held_out` rows would let the proxy be recalibrated, for one more look.")
     if game.log_ratio is None:
         found.append(

@@ -15,7 +15,7 @@ from dpaudit import __version__, planning
 from dpaudit._sources import file_digests
 from dpaudit.bounds import UpperBound
 from dpaudit.evidence import Evidence, MemberScores, OutputCounts, RunScores
-from dpaudit.execution import Execution, call_name
+from dpaudit.execution import Execution, RunFailed, call_name
 from dpaudit.games import MultiRun, Observational, ObservationalTable, OneRun, TrainedRuns
 from dpaudit.games._coins import hides
 
@@ -99,9 +99,14 @@ def evidence(evidence: Evidence) -> dict[str, Any]:
 
 
 def seeds(game: Any, settings: Any) -> dict[str, Any]:
+    """The seed and the hash of its coins; without the hash where a table or model fails, which the game then says."""
+    try:
+        commitment = game.commitment(settings.seed)
+    except RunFailed:
+        return {"seed": settings.seed}
     return {
         "seed": settings.seed,
-        "commitment": game.commitment(settings.seed),
+        "commitment": commitment,
         "commitment_checked": settings.commitment is not None,
         "commitment_hides": hides(settings.seed),
     }

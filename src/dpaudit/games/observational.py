@@ -228,9 +228,11 @@ class Observational:
         """Whether a second look can say anything: a proxy that can be mended, rows for it, and features.
 
         Without features the blind attack sees the proxy's own predictions only, and those a recalibration makes right
-        by construction: the gate would open, and prove nothing.
+        by construction: the gate would open, and prove nothing. A `shift` or `log_ratio` is answered for one proxy,
+        and not for another.
         """
-        return self.held_out > 0.0 and self.features is not None and hasattr(self.proxy, "recalibrated")
+        mendable = self.held_out > 0.0 and self.features is not None and hasattr(self.proxy, "recalibrated")
+        return mendable and self.shift == 0.0 and self.log_ratio is None
 
     def _played(self, seed: int, *, look: int, with_blind: bool) -> Played:
         rows, _ = self.split(seed)
