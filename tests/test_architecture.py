@@ -55,6 +55,7 @@ ALLOWED_SIDEWAYS = {
     ("mechanisms", "accounting"),
     ("attacks", "mechanisms"),
     ("attacks", "proxies"),
+    ("mechanisms", "proxies"),
     ("auditing", "planning"),
     ("testing", "mutants"),
     ("testing", "planning"),

@@ -1,6 +1,7 @@
 """What is audited: noise mechanisms and their broken twins, exact laws of noisy votes, ground truth for tests."""
 
 from dpaudit.mechanisms import known, noise, zoo
+from dpaudit.mechanisms.label_dp import AdditiveLaplace, PriorResponse
 from dpaudit.mechanisms.noise import GaussianSum, KaryResponse, LaplaceSum, Mechanism, VectorSum
 from dpaudit.mechanisms.private_prediction import (
     knn_inclusion_probability,
@@ -9,10 +10,12 @@ from dpaudit.mechanisms.private_prediction import (
 )
 
 __all__ = [
+    "AdditiveLaplace",
     "GaussianSum",
     "KaryResponse",
     "LaplaceSum",
     "Mechanism",
+    "PriorResponse",
     "VectorSum",
     "knn_inclusion_probability",
     "known",

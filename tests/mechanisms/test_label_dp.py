@@ -1,0 +1,115 @@
+"""Label-DP releases: exact laws meet their epsilon, samples follow the laws, half the noise is contradicted."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpaudit as da
+from dpaudit import InputError, RunScores, judge
+from dpaudit.mechanisms import AdditiveLaplace, PriorResponse
+from dpaudit.proxies import Categorical
+
+EPSILONS = (0.1, 1.0, 2.0, 4.0, 8.0)
+PRIORS = Categorical([[0.7, 0.2, 0.06, 0.04], [0.25, 0.25, 0.25, 0.25], [0.01, 0.97, 0.01, 0.01]])
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_exact_law_with_a_prior_meets_its_epsilon(epsilon):
+    mechanism = PriorResponse(epsilon=epsilon, prior=PRIORS)
+    ratios = []
+    for row in range(3):
+        law = mechanism.law(row)
+        assert law.sum(axis=1) == pytest.approx(1.0)
+        reached = law[:, law.sum(axis=0) > 0.0]
+        ratios.append((reached.max(axis=0) / reached.min(axis=0)).max())
+    assert max(ratios) <= np.exp(epsilon) * (1.0 + 1e-12)
+    broken = PriorResponse(epsilon=epsilon, prior=PRIORS, noise_scale=0.5)
+    law = broken.law(1)
+    if broken.kept()[1] > 1:
+        reached = law[:, law.sum(axis=0) > 0.0]
+        assert (reached.max(axis=0) / reached.min(axis=0)).max() == pytest.approx(np.exp(2.0 * epsilon))
+
+
+def test_the_number_of_labels_is_the_best_one():
+    """A flat prior keeps all labels at a large epsilon; a sure one keeps a single label, which tells nothing."""
+    assert PriorResponse(epsilon=8.0, prior=PRIORS).kept().tolist() == [4, 4, 4]
+    assert PriorResponse(epsilon=0.1, prior=PRIORS).kept().tolist()[2] == 1
+    for epsilon in EPSILONS:
+        mechanism = PriorResponse(epsilon=epsilon, prior=PRIORS)
+        for row, size in enumerate(mechanism.kept()):
+            mass = np.sort(PRIORS.probabilities[row])[::-1].cumsum()
+            truth = [m / (1.0 + k * np.exp(-epsilon)) for k, m in enumerate(mass)]
+            assert truth[size - 1] == pytest.approx(max(truth))
+
+
+@pytest.mark.parametrize("row", [0, 1])
+@pytest.mark.parametrize("label", [0, 1, 3])
+def test_releases_follow_the_law(row, label):
+    many = Categorical(np.tile(PRIORS.probabilities[row], (20_000, 1)))
+    mechanism = PriorResponse(epsilon=1.0, prior=many)
+    counts = np.bincount(mechanism.release(np.full(20_000, label), 7), minlength=4)
+    law = mechanism.law(0)[label]
+    assert np.all(counts[law == 0.0] == 0)
+    if (law > 0.0).sum() > 1:
+        assert stats.chisquare(counts[law > 0.0], 20_000 * law[law > 0.0]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_density_of_additive_noise_meets_its_epsilon(epsilon, rng):
+    mechanism = AdditiveLaplace(epsilon=epsilon, classes=5)
+    released = mechanism.release(rng.integers(0, 5, 2000), 3)
+    logs = mechanism.log_density(released)
+    assert np.max(logs.max(axis=1) - logs.min(axis=1)) <= epsilon * (1.0 + 1e-12)
+    far = mechanism.log_density(np.array([[9.0, -9.0, 0.0, 0.0, 0.0]]))
+    assert far[0, 0] - far[0, 1] == pytest.approx(epsilon)
+
+
+def test_the_last_bits_of_additive_noise_tell_nothing():
+    """Every release is a multiple of 2^-30, so that differences are exact and extreme scores are equal."""
+    mechanism = AdditiveLaplace(epsilon=1.0, classes=2)
+    released = mechanism.release(np.full(4000, 1), 5)
+    assert np.array_equal(released * 2.0**30, np.round(released * 2.0**30))
+    scores = np.diff(mechanism.log_density(released), axis=1)[:, 0]
+    assert set(scores[np.abs(scores) > 1.0 - 1e-6]) == {-1.0, 1.0}
+
+
+def test_posteriors_of_additive_noise_are_calibrated(rng):
+    mechanism, prior = AdditiveLaplace(epsilon=2.0, classes=3), Categorical(np.tile([0.6, 0.3, 0.1], (30_000, 1)))
+    labels = prior.sample(rng)
+    found = mechanism.posterior(mechanism.release(labels, 1), prior)
+    assert da.proxies.calibration(found, labels).error < 0.02
+    assert found.density(labels).mean() > prior.density(labels).mean() + 0.05
+
+
+@pytest.mark.parametrize("name", ["prior", "laplace"])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_half_the_noise_is_contradicted_and_the_honest_one_is_not(name, epsilon):
+    """Audits of the labels alone: label 0 against label 1 of many rows, scored by the likelihood ratio."""
+    runs = 4000
+    prior = Categorical(np.full((runs, 2), 0.5))
+
+    def make(scale):
+        if name == "prior":
+            return PriorResponse(epsilon=epsilon, prior=prior, noise_scale=scale)
+        return AdditiveLaplace(epsilon=epsilon, classes=2, noise_scale=scale)
+
+    def verdict(scale, seed):
+        mechanism = make(scale)
+        worlds = [mechanism.release(np.full(runs, label), 2 * seed + label) for label in (0, 1)]
+        if name == "laplace":
+            worlds = [np.diff(mechanism.log_density(world), axis=1)[:, 0] for world in worlds]
+        evidence = RunScores(present=worlds[1].astype(float), absent=worlds[0].astype(float), relation="label")
+        return judge(evidence, mechanism.claim(0.0)).contradicted
+
+    assert sum(verdict(1.0, seed) for seed in range(20)) <= 5
+    if name == "prior" or epsilon == 1.0:
+        assert verdict(0.5, 99)
+
+
+def test_refusals():
+    with pytest.raises(InputError, match="class numbers 0 to 3"):
+        PriorResponse(epsilon=1.0, prior=PRIORS).release(np.array([0, 1, 9]), 1)
+    with pytest.raises(InputError, match="must be 3 class numbers"):
+        PriorResponse(epsilon=1.0, prior=PRIORS).release(np.array([0.5]), 1)
+    with pytest.raises(InputError, match="`epsilon` must be"):
+        AdditiveLaplace(epsilon=-1.0, classes=3)
