@@ -21,27 +21,27 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 
 FORMATS = {".parquet": "parquet", ".csv": "csv", ".feather": "feather", ".arrow": "feather"}
-LEVELS = 30
+LEVELS = 100
 """Most categories of a text column that become columns of their own."""
 DIGESTED = 2**30
 """Files that are larger than this in all are known by name and size, not by content."""
 
 
-def files_of(table: str | Sequence[str], folder: str | Path = ".") -> list[Path]:
+def files_of(table: str | Sequence[str], folder: str | Path = ".", *, field: str = "table") -> list[Path]:
     """The files of a name, a pattern such as "day=*/part.parquet", or a list of them; in the order of their names."""
-    names = [table] if isinstance(table, str) else check.items("table", table)
+    names = [table] if isinstance(table, str) else check.items(field, table)
     found: list[Path] = []
     for name in names:
         if not isinstance(name, str):
-            raise InputError(f"`table` must be file names, got {name!r}.")
+            raise InputError(f"`{field}` must be file names, got {name!r}.")
         places = sorted(glob.glob(str(Path(glob.escape(str(folder)), name)), recursive=True))
         if not places:
-            raise InputError(f"`table` must name files, and there is no {name!r}.")
+            raise InputError(f"`{field}` must name files, and there is no {name!r}.")
         found += [Path(place) for place in places]
     found = list(dict.fromkeys(path.resolve() for path in found))  # a row that entered twice would have two coins
     kinds = {path.suffix for path in found}
     if len(kinds) > 1 or not kinds <= set(FORMATS):
-        raise InputError(f"`table` must be {', '.join(FORMATS)} files of one kind, got {', '.join(sorted(kinds))}.")
+        raise InputError(f"`{field}` must be {', '.join(FORMATS)} files of one kind, got {', '.join(sorted(kinds))}.")
     return found
 
 
@@ -144,7 +144,7 @@ def without_gaps(name: str, column: NDArray[Any]) -> NDArray[Any]:
 
 
 def numeric(columns: dict[str, NDArray[Any]]) -> tuple[NDArray[np.float64], list[str]]:
-    """Columns as numbers: texts become one column a category (the 30 most frequent), gaps a column of their own."""
+    """Columns as numbers: texts become one column a category (the 100 most frequent), gaps a column of their own."""
     found: list[NDArray[np.float64]] = []
     names: list[str] = []
     for name, column in columns.items():
@@ -164,3 +164,13 @@ def numeric(columns: dict[str, NDArray[Any]]) -> tuple[NDArray[np.float64], list
         found.append(numbers)
         names.append(name)
     return np.stack(found, axis=1), names
+
+
+def cut_columns(columns: dict[str, NDArray[Any]]) -> list[str]:
+    """What `numeric` leaves out, as assumptions: text columns of many values."""
+    counts = {name: np.unique(column.astype(str)).size for name, column in columns.items() if column.dtype == object}
+    return [
+        f"column {name!r} says nothing beyond its {LEVELS} most frequent of {count:,} values"
+        for name, count in counts.items()
+        if count > LEVELS
+    ]

@@ -12,6 +12,7 @@ function of your own.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ def load_model(reference: str, *, field: str = "model", folder: str | Path = "."
             "export it to ONNX or CatBoost's own format, or name a function that loads it, as 'file.py:function'.",
         )
     if ".py:" in reference:
-        return load_function(reference, field=field, folder=folder)()
+        function = load_function(reference, field=field, folder=folder)
+        return _called(lambda _: function(), None, f"`{field}` {reference!r} failed")
     path = Path(folder, reference)
     if not path.is_file():
         raise InputError(f"`{field}` must name a file, and there is no {reference!r}.")
@@ -50,25 +52,32 @@ def probabilities(model: Any, columns: dict[str, NDArray[Any]], classes: list[st
     """One row of class probabilities for each row, in the order of `classes` (as texts)."""
     rows = len(next(iter(columns.values())))
     if _is_torch(model):
-        return _checked(_torch(model, _matrix(columns)), rows, len(classes))
+        return _checked(_called(_numbers(partial(_torch, model)), _matrix(columns)), rows, len(classes))
     if isinstance(model, _Onnx):
         return _aligned(*model.predict(columns), rows, classes)
     predict = getattr(model, "predict_proba", None)
     if predict is None and not callable(model):
         raise InputError(f"a model must have `predict_proba` or be callable, got {type(model).__name__}.")
     if predict is None:
-        return _checked(np.asarray(_called(model, _matrix(columns)), dtype=np.float64), rows, len(classes))
-    found = np.asarray(_called(predict, _as_trained(model, columns)), dtype=np.float64)
+        return _checked(_called(_numbers(model), _matrix(columns)), rows, len(classes))
+    found = _called(_numbers(predict), _as_trained(model, columns))
     return _aligned(found, getattr(model, "classes_", None), rows, classes)
 
 
-def _called(predict: Any, rows: Any) -> Any:
-    """The audited model's own failure is a failed run, in one sentence."""
+def _called(act: Any, rows: Any, words: str = "the model failed on these rows") -> Any:
+    """Somebody else's code: its own failure is a failed run, in one sentence."""
     try:
-        return predict(rows)
+        return act(rows)
+    except InputError:
+        raise
     except Exception as problem:
         first = (str(problem).splitlines() or [""])[0][:160]
-        raise RunFailed(f"the model failed on these rows ({type(problem).__name__}: {first}).") from problem
+        raise RunFailed(f"{words} ({type(problem).__name__}: {first}).") from problem
+
+
+def _numbers(predict: Any) -> Any:
+    """A prediction as an array of numbers."""
+    return lambda rows: np.asarray(predict(rows), dtype=np.float64)
 
 
 def _as_trained(model: Any, columns: dict[str, NDArray[Any]]) -> Any:

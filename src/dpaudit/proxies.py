@@ -385,6 +385,11 @@ class Fresh:
         object.__setattr__(self, "records", np.asarray(self.records))
         if not len(self.records):
             raise InputError("`records` must hold at least one fresh record, got none.")
+        if len(np.unique(self.records, axis=0)) < len(self.records):
+            raise InputError(
+                "`records` must not hold a fresh record twice: guesses about it would depend on each other.",
+                "with fewer fresh records than training ones, play with as many of those (values, target).",
+            )
         if self.features is not None:
             object.__setattr__(self, "features", np.asarray(self.features, dtype=np.float64))
             check.same_length(records=self.records, features=self.features)
@@ -414,6 +419,8 @@ class Table:
             raise InputError(f"`numbers` must be probabilities or densities, got {self.numbers.min():g}.")
 
     def density(self, values: Values) -> NDArray[np.float64]:
+        if np.min(values) < 0 or np.max(values) >= self.numbers.size:
+            raise InputError(f"`numbers` must hold every record, got {self.numbers.size} for record {np.max(values)}.")
         return np.maximum(self.numbers[values], LEAST)
 
     def at(self, rows: Rows) -> Table:

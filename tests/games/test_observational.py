@@ -115,7 +115,9 @@ def test_membership_with_fresh_records_certifies_substitution(rng):
     assert da.audit(membership(rng), seed=1).checks["gate"]["passed"] is not False
     assert da.audit(membership(rng, moved=1.0), seed=1).outcome is da.Outcome.BLOCKED
     bare = replace(membership(rng), features=None, feature_names=(), proxy=proxies.Fresh(np.arange(1500, 3000)))
-    assert "No gate" in da.audit(bare, seed=1).checks["gate"]["sentence"]
+    ungated = da.audit(bare, seed=1)
+    assert "No gate" in ungated.checks["gate"]["sentence"]
+    assert "not put to any blind test" in ungated.bounds[0].notes[-1]
 
 
 def test_interventional_comparison(rng):
@@ -216,6 +218,16 @@ def test_bad_input_is_one_sentence(labels, change, words):
         replace(labels, **change).play(seed=1)
 
 
+def test_fresh_records_are_used_once_and_never_trained_on(rng):
+    with pytest.raises(InputError, match="must not hold a fresh record twice"):
+        proxies.Fresh(np.zeros(5))
+    with pytest.raises(InputError, match="fresh records only"):
+        replace(membership(rng), proxy=proxies.Fresh(np.arange(1499, 2999)), features=None, feature_names=())
+    with pytest.raises(InputError, match="must hold every record"):
+        replace(membership(rng), target=proxies.Table(np.ones(2000))).play(seed=1)
+    assert "no fresh record was trained on" in " ".join(membership(rng).play(seed=1).assumptions)
+
+
 def test_whole_records_need_a_reference():
     with pytest.raises(InputError, match="`reference` is needed"):
-        games.Observational(values=np.arange(3), proxy=proxies.Fresh(np.arange(3)), target=proxies.Table(np.ones(6)))
+        games.Observational(values=np.arange(3), proxy=proxies.Fresh(np.arange(3, 6)), target=proxies.Table(np.ones(6)))

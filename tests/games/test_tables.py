@@ -190,12 +190,15 @@ def test_run_from_a_file(folder, tmp_path):
         ({"attribute": "a"}, "`attribute` needs a model"),
         ({"features": ["clicked"]}, "must not hold the label"),
         ({"classes": ["no", "maybe"]}, "lacks 'yes'"),
+        ({"classes": ["no", "yes", "yes"]}, "must not name anything twice"),
+        ({"target": 3}, "`target` must be a list"),
+        ({"proxy": {"table": "none.csv"}, "features": ["a"]}, "`proxy.table` must name files"),
+        ({"label": "a"}, "takes 1,500 different values"),
         ({"sample": "x"}, "`sample` must be a whole number"),
         ({"shift": "x"}, "`shift` must be a number"),
         ({"held_out": 2}, "`held_out` must be in"),
         ({"log_ratio": "x"}, "`log_ratio` must be a number"),
         ({"attack": "lira"}, "`attack` must be one of"),
-        ({"label": "e", "held_out": 0.0}, "one column a class"),
     ],
 )
 def test_bad_input_is_one_sentence(folder, more, words):
@@ -238,6 +241,23 @@ def test_gaps_and_strange_files_are_refused(folder, tmp_path):
     done = RUNNER.invoke(app, ["run", str(odd)])
     assert isinstance(done.exception, InputError)
     assert "did you mean `table`" in str(done.exception)
+
+
+def test_columns_of_many_texts_are_an_assumption(folder, tmp_path):
+    frame = pd.read_csv(folder / "train.csv").assign(zip=[f"z{n % 400}" for n in range(1500)])
+    frame.to_parquet(tmp_path / "train.parquet")
+    found = table(tmp_path, features=["a", "b", "zip"]).play(seed=1)
+    assert "column 'zip' says nothing beyond its 100 most frequent of 400 values" in found.assumptions
+
+
+def test_functions_that_fail_are_failed_runs(folder, tmp_path):
+    (tmp_path / "train.parquet").write_bytes((folder / "train.parquet").read_bytes())
+    (tmp_path / "odd.py").write_text(
+        "def boom():\n    raise OSError('x')\ndef text():\n    return lambda rows: ['a'] * len(rows)\n"
+    )
+    for name, words in (("boom", "'odd.py:boom' failed"), ("text", "the model failed on these rows")):
+        with pytest.raises(da.RunFailed, match=words):
+            table(tmp_path, target=f"odd.py:{name}", features=["a"]).play(seed=1)
 
 
 def test_columns_as_numbers():

@@ -236,6 +236,8 @@ def _restated(bound: Bound, observed: Observed, confidence: float) -> Bound:
         notes = [note for note in notes if not note.startswith("nothing could be reported")]
         tau = observed.evidence.shift  # type: ignore[union-attr]
         notes.append(f"tau = {tau:g}; nothing could be reported for tau of {observed.tau_max:.2g} or more")
+    if observed.checks["gate"]["passed"] is None:
+        notes.append("the proxy was not put to any blind test")
     if observed.looks > 1:
         notes.append(LOOK)
         if test is not None:

@@ -38,6 +38,7 @@ from dpaudit.games import _coins
 from dpaudit.proxies import Calibration, Categorical, Fresh, Law, Normal, Proxy, Residuals, calibration
 
 PURPOSE = "coins of observed rows"
+FRESH = "fresh and training records are independent draws from one source, and no fresh record was trained on"
 INDEPENDENT = "given the rest of the records, true values of different units are independent of each other"
 
 
@@ -94,6 +95,8 @@ class Observational:
         Play with this many units, drawn at random; None: all of them, m = n.
     offered
         How many rows there were, if these are a sample of them already.
+    assumed
+        Further sentences that the evidence rests on.
     """
 
     values: Any
@@ -111,6 +114,7 @@ class Observational:
     held_out: float = 0.0
     sample: int | None = None
     offered: int | None = None
+    assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values)
@@ -134,6 +138,8 @@ class Observational:
                 f"`relation` must be {'substitute' if whole else 'label'} for this proxy, got {asked!s}.",
                 "a proxy for one attribute certifies its replacement, fresh records that of the whole record.",
             )
+        if whole and np.intersect1d(values, self.proxy.records).size and values.ndim == 1:  # type: ignore[attr-defined]
+            raise InputError("`proxy` must hold fresh records only, got one of the training records.")
         check.choice("attack", self.attack, REFERENCE_ATTACKS)
         check.number("shift", self.shift, low=0.0, high=1.0)
         held = check.number("held_out", self.held_out, low=0.0, high=0.9)
@@ -316,14 +322,16 @@ class Observational:
             limits = 1.0 / (1.0 + np.exp(np.array([1.0, -1.0]) * self.log_ratio[rows][:, None]))
             widest = float(self.log_ratio[rows].max())
             ratio = f"for every shown value, |log true law / proxy law| is within its bound (at most {widest:.3g})"
-            return MemberScores(member=included, propensity=limits, assumptions=(ratio, INDEPENDENT, *alone), **common)
+            return MemberScores(
+                member=included, propensity=limits, assumptions=(ratio, INDEPENDENT, *alone, *self.assumed), **common
+            )
         tau = (no_shift(self.unit),) if self.shift == 0.0 else ()
         sampled = self.sample is not None and rows.size < len(self.values)
         offered = self.offered if self.offered is not None else len(self.values) if sampled else None
         return CanaryScores(
             included=included,
             shift=self.shift,
-            assumptions=(*tau, INDEPENDENT, *alone),
+            assumptions=(*tau, FRESH if isinstance(self.proxy, Fresh) else INDEPENDENT, *alone, *self.assumed),
             offered=offered,
             **common,
         )

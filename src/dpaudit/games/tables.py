@@ -34,6 +34,7 @@ from dpaudit.execution import Execution, fingerprint
 from dpaudit.games.observational import Observational
 from dpaudit.proxies import Categorical
 
+MOST_CLASSES = 50
 Kind = tuple[str, ...]
 """One class: the value of each protected column, as text."""
 
@@ -94,6 +95,8 @@ class ObservationalTable:
             if value is not None:
                 listed = [value] if isinstance(value, str) else check.items(name, value)
                 object.__setattr__(self, name, [str(entry) for entry in listed])
+                if len(set(getattr(self, name))) < len(listed):
+                    raise InputError(f"`{name}` must not name anything twice, got {', '.join(getattr(self, name))}.")
         if not isinstance(self.label, str):
             raise InputError(f"`label` must be the name of a column, got {self.label!r}.")
         if self.unit is not None and not isinstance(self.unit, str):
@@ -144,9 +147,10 @@ class ObservationalTable:
 
     def _needed(self) -> list[str]:
         columns = [self.label, *(self.features or []), *([self.unit] if self.unit else [])]
-        for source in (self.target, self.proxy):
+        for name in ("target", "proxy"):
+            source = getattr(self, name)
             if not models.is_model(source) and not isinstance(source, dict):
-                columns += [source] if isinstance(source, str) else check.items("columns", source)
+                columns += [source] if isinstance(source, str) else check.items(name, source)
         return list(dict.fromkeys(columns))
 
     # -------------------------------------------------------------------------------------------------------- as a game
@@ -181,12 +185,19 @@ class ObservationalTable:
             unit=self.unit_word,
             held_out=self.held_out,
             offered=found.offered if len(found) < found.offered else None,
+            assumed=tuple(_tables.cut_columns(shown)),
         )
 
     def _values(self, found: _tables.Rows) -> tuple[NDArray[np.int64], list[Kind]]:
         """The protected values as class numbers, and what each stands for, in the order of the probabilities."""
         columns = self.attribute or [self.label]
         codes, kinds = proxies.encode(*(_exact(_tables.without_gaps(c, found.columns[c])) for c in columns))
+        fractions = [c for c in columns if found.columns[c].dtype.kind == "f" and len(kinds) > MOST_CLASSES]
+        if fractions:
+            raise InputError(
+                f"column {fractions[0]!r} takes {len(kinds):,} different values, and a table's game needs categories.",
+                "cut it into classes, or play `games.Observational` with a proxy for numbers.",
+            )
         if len(kinds) < 2:
             raise InputError(f"the protected column {columns[0]!r} must take at least two values, got one.")
         if self.attribute is None and self.classes is not None:
@@ -235,7 +246,7 @@ class ObservationalTable:
     def _trained_proxy(self, found: _tables.Rows, kinds: list[Kind]) -> Categorical:
         """A proxy learnt from the rows of another table."""
         rest, protected = self._rest(), self.attribute or [self.label]
-        files = _tables.files_of(self.proxy["table"], self.folder)
+        files = _tables.files_of(self.proxy["table"], self.folder, field="proxy.table")
         if set(files) & set(self.files):
             raise InputError("`proxy.table` must hold other rows than `table`, got one file for both.")
         other = _tables.read(files, [*rest, *protected])
@@ -318,5 +329,6 @@ def _columns(field: str, source: Any, found: _tables.Rows, kinds: list[Kind]) ->
 def _numbers(field: str, column: NDArray[Any], name: str) -> NDArray[np.float64]:
     found = _tables.without_gaps(name, column)
     if found.dtype.kind not in "fiu" or found.min() < 0.0 or found.max() > 1.0:
-        raise InputError(f"`{field}` must be probabilities in [0, 1], which column {name!r} is not.")
+        odd = found[0] if found.dtype.kind not in "fiu" else found[np.argmax((found < 0.0) | (found > 1.0))]
+        raise InputError(f"`{field}` must be probabilities in [0, 1], got {odd} in column {name!r}.")
     return found.astype(np.float64)
