@@ -32,7 +32,8 @@ def reference_loop():
 
 def right_guesses(seed):
     (evidence,) = ResponseGame(ROWS, CLASSES, EPSILON).evidence(seed, "likelihood-ratio")
-    return [guesses_from_canaries(evidence).correct(round(SHARE * ROWS))]
+    found = guesses_from_canaries(evidence).correct(round(SHARE * ROWS))
+    return [found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]  # of the worker, in kilobytes
 
 
 def plain_ranking(evidence):
@@ -48,10 +49,9 @@ def main():
     print(f"{ROWS:,} rows x {GAMES} games, {CLASSES} classes, epsilon {EPSILON:g}; reference loop {1e3 * loop:.0f} ms")
     Execution(workers=CORES).map(right_guesses, distinct_seeds(0, "warm", CORES))
     taken, counts = timed(lambda: Execution(workers=CORES).map(right_guesses, distinct_seeds(1, "games", GAMES)))
-    bounds = [estimators.one_run_epsilon(canaries=ROWS, guesses=round(SHARE * ROWS), correct=int(c)) for (c,) in counts]
-    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    bounds = [estimators.one_run_epsilon(canaries=ROWS, guesses=round(SHARE * ROWS), correct=int(c)) for c, _ in counts]
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = (own + CORES * children) / 2**20
+    peak = (own + CORES * max(memory for _, memory in counts)) / 2**20
     print(f"{taken:.1f} s on {CORES} cores ({taken / loop:.0f} reference loops), peak memory {peak:.2f} GB in all")
     print(f"median bound {np.median(bounds):.2f}, above epsilon in {sum(b > EPSILON for b in bounds)} of {GAMES} games")
     (evidence,) = ResponseGame(ROWS, CLASSES, EPSILON).evidence(1, "likelihood-ratio")

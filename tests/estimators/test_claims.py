@@ -161,8 +161,8 @@ def test_false_claims_about_given_members_and_answers(rng):
 
 
 def test_printed_p_value_rounds_up(rng):
-    from dpaudit.estimators.claims import _two_digits
+    from dpaudit.estimators.claims import two_digits
 
     for p in (0.0123, 0.05, 0.049999, 3.21e-9, 1.0):
-        assert p <= float(_two_digits(p)) <= 1.11 * p
-    assert _two_digits(0.0) == "0"
+        assert p <= float(two_digits(p)) <= 1.11 * p
+    assert two_digits(0.0) == "0"
