@@ -1,6 +1,7 @@
 """The tau question: the blind gate, the tau that it shows, and the bound as a function of tau."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -106,3 +107,11 @@ def test_the_gaussian_conversion_over_reports(rng):
         1.65, abs=0.02
     )
     assert 0.99 < estimators.epsilon_from_canaries(evidence, delta=0.0, guesses=everything).epsilon <= 1.0
+
+
+def test_nothing_is_reported_from_the_largest_shift_on(rng):
+    evidence = known.ResponseCanaries(3.0, 5000).sample(rng)
+    largest = estimators.largest_shift(evidence)
+    assert 0.0 < largest < 0.05
+    assert estimators.epsilon_by_shift(evidence, delta=0.0, shifts=(1.01 * largest,)) == [0.0]
+    assert estimators.mu_from_canaries(replace(evidence, shift=1.01 * largest)).mu == 0.0

@@ -197,9 +197,9 @@ def epsilon_by_shift(
 
 
 def largest_shift(evidence: CanaryScores, *, confidence: float = 0.95) -> float:
-    """tau_max of the numbers of guesses that `epsilon_by_shift` tries: from there on nothing can be reported at all."""
+    """tau_max (THEORY 000-3) of the numbers of guesses that `epsilon_by_shift` and `mu_from_canaries` try by default:
+    from there on neither can report anything at all."""
     units = needs_coins("largest_shift", evidence)
-    m, ranked = units.scores.size, guesses_from_canaries(units)
-    numbers = guess_counts(_few(m), m)
-    level = (1.0 - check.confidence(confidence)) / len(numbers)
-    return max(0.0, max(level * (2 * ranked.correct(r) - r) / m for r in numbers))
+    m, ranked, alpha = units.scores.size, guesses_from_canaries(units), 1.0 - check.confidence(confidence)
+    grids = [guess_counts(grid, m) for grid in (_few(m), FractionGrid())]
+    return max(0.0, max(alpha / len(grid) * (2 * ranked.correct(r) - r) / m for grid in grids for r in grid))
