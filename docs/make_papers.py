@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpaudit.bounds import round_down, round_up
-from dpaudit.papers import load_outcome, observational, substitute
+from dpaudit.papers import file_stem, load_outcome, observational, substitute
 
 HERE = Path(__file__).parent
 OURS = ("bugs", "noisy-proxy")
@@ -33,7 +33,7 @@ class Page:
         return HERE / "results" / f"paper-{self.number}"
 
     def render(self) -> str:
-        outcomes = [load_outcome(self.results / f"figure-{name}.json") for name in self.figures]
+        outcomes = [load_outcome(self.results / f"{file_stem(name)}.json") for name in self.figures]
         lines = [self.introduction.rstrip("\n")]
         lines += [f"| [{o.figure}](#{anchor(o)}) | {o.claim} | **{o.found}** |" for o in outcomes]
         for outcome in outcomes:
@@ -42,13 +42,15 @@ class Page:
             sizes = (f"| {' | '.join(row)} |" for row in outcome.scale)
             lines += ["| size | paper | here |", "|---|---|---|", *sizes, ""]
             lines += [f"`{outcome.command}`, {outcome.seconds:,.0f} s.", ""]
-            if (self.results / f"figure-{outcome.figure}.svg").exists():
-                lines += [f"![{outcome.title}](results/paper-{self.number}/figure-{outcome.figure}.svg)", ""]
+            if (self.results / f"{file_stem(outcome.figure)}.svg").exists():
+                lines += [f"![{outcome.title}](results/paper-{self.number}/{file_stem(outcome.figure)}.svg)", ""]
             lines += self.table(outcome)
         return "\n".join(lines).rstrip() + "\n"
 
 
 def heading(outcome) -> str:
+    if outcome.figure.startswith("table-"):
+        return f"Table {outcome.figure.removeprefix('table-')}: {outcome.title}"
     named = outcome.figure in OURS or not outcome.figure[-1].isdigit()
     return outcome.title if named else f"Figure {outcome.figure}: {outcome.title}"
 
@@ -102,7 +104,7 @@ def observational_table(outcome) -> list[str]:
 
 def observational_shown(key, value) -> str:
     if value is None:
-        return "none"
+        return {"epsilon": "infinite", "paper": ""}.get(key, "none")
     if not isinstance(value, float):
         return f"{value}"
     return round_down(value) if key.startswith(("median", "least", "largest")) else f"{value:.3g}"

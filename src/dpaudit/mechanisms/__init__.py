@@ -1,7 +1,7 @@
 """What is audited: noise mechanisms and their broken twins, exact laws of noisy votes, ground truth for tests."""
 
-from dpaudit.mechanisms import known, noise, zoo
-from dpaudit.mechanisms.label_dp import AdditiveLaplace, PriorResponse
+from dpaudit.mechanisms import known, label_dp, noise, zoo
+from dpaudit.mechanisms.label_dp import AdditiveLaplace, Alibi, MultiStage, OneStage, Pate, PriorResponse
 from dpaudit.mechanisms.noise import GaussianSum, KaryResponse, LaplaceSum, Mechanism, VectorSum
 from dpaudit.mechanisms.private_prediction import (
     knn_inclusion_probability,
@@ -11,14 +11,19 @@ from dpaudit.mechanisms.private_prediction import (
 
 __all__ = [
     "AdditiveLaplace",
+    "Alibi",
     "GaussianSum",
     "KaryResponse",
     "LaplaceSum",
     "Mechanism",
+    "MultiStage",
+    "OneStage",
+    "Pate",
     "PriorResponse",
     "VectorSum",
     "knn_inclusion_probability",
     "known",
+    "label_dp",
     "multinomial_argmax_probabilities",
     "noise",
     "noisy_argmax_probabilities",

@@ -4,6 +4,6 @@ An experiment returns an `Outcome`: the paper's claim, a scale table (the paper'
 and one of three words: confirmed, not confirmed, too small to tell. A quick version of each runs in the tests.
 """
 
-from dpaudit.papers._outcome import WORDS, Outcome, load_outcome
+from dpaudit.papers._outcome import WORDS, Outcome, file_stem, load_outcome
 
-__all__ = ["WORDS", "Outcome", "load_outcome"]
+__all__ = ["WORDS", "Outcome", "file_stem", "load_outcome"]

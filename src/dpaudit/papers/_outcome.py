@@ -15,6 +15,15 @@ from dpaudit._validate import InputError
 WORDS = ("confirmed", "not confirmed", "too small to tell")
 
 
+def file_stem(figure: str) -> str:
+    """What the files of a figure or table are called.
+
+    >>> file_stem("2"), file_stem("table-1")
+    ('figure-2', 'table-1')
+    """
+    return figure if figure.startswith("table-") else f"figure-{figure}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """One figure of a paper, reproduced.

@@ -9,7 +9,14 @@ from typing import Any
 
 from dpaudit.papers._outcome import Outcome
 
-TABLES = (("substitute", "bugs"), ("observational", "noisy-proxy"), ("observational", "leaky"))
+TABLES = (
+    ("substitute", "bugs"),
+    ("observational", "noisy-proxy"),
+    ("observational", "leaky"),
+    ("observational", "pate-fm"),
+)
+TALL = {("observational", "1"): (4.6, 6.4), ("observational", "5"): (5.4, 3.6)}
+"""Width of a panel and height of figures whose lines have names of their own."""
 MARKS = "osD^vPX"
 LINES = {"add_remove": ("add/remove, promised", ":"), "substitute": ("substitute, promised", "-")}
 BY_GROUP = ("substitute by group privacy", "--")
@@ -17,18 +24,19 @@ BY_GROUP = ("substitute by group privacy", "--")
 
 def svg(outcome: Outcome) -> str:
     """The figure of an outcome; the empty text for one that is a table."""
-    if (outcome.paper, outcome.figure) in TABLES:
+    key = (outcome.paper, outcome.figure)
+    if key in TABLES or outcome.figure.startswith("table-"):
         return ""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    draw = DRAWN.get((outcome.paper, outcome.figure), _along)
+    draw, (width, height) = DRAWN.get(key, _along), TALL.get(key, (3.4, 3.2))
     with rc_context({"svg.hashsalt": "dpaudit", "svg.fonttype": "none", "font.size": 9.0}):
         panels = list(_panels(outcome))
-        figure = Figure(figsize=(3.4 * len(panels), 3.2), layout="constrained")
+        figure = Figure(figsize=(width * len(panels), height), layout="constrained")
         FigureCanvasSVG(figure)
-        axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        axes = figure.subplots(1, len(panels), sharey=key not in TALL, squeeze=False)[0]
         for ax, (title, rows) in zip(axes, panels, strict=True):
             draw(ax, rows)
             ax.set_title(title, fontsize=9)
@@ -57,6 +65,7 @@ PANEL = {
     ("substitute", "A3"): "steps",
     ("substitute", "A4"): "learning_rate",
     ("substitute", "A6"): "sampling_rate",
+    ("observational", "1"): "data",
     ("observational", "2"): "classes",
     ("observational", "3"): "classes",
     ("observational", "4"): "epsilon",
@@ -173,6 +182,23 @@ def _shifted(ax: Any, rows: list[dict[str, Any]]) -> None:
     ax.set_ylabel("epsilon")
 
 
+def _attacks(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """One line for each mechanism and epsilon: filled marks are bounds, open ones the paper's own numbers."""
+    attacks = {
+        "label inference": ("o", "median_bound", "mean_sweep_estimate"),
+        "difficulty calibration": ("s", "median_membership_difficulty", "mean_difficulty_sweep_estimate"),
+        "RMIA": ("^", "median_membership_rmia", "mean_rmia_sweep_estimate"),
+    }
+    places = range(len(rows))[::-1]
+    for name, (mark, bound, estimate) in attacks.items():
+        if bound in rows[0]:
+            ax.plot(_of(rows, bound), places, mark, ms=4, label=f"{name}, median bound")
+            ax.plot(_of(rows, estimate), places, mark, ms=5, mfc="none", color="0.4", label=f"{name}, as published")
+    names = [f"{row['mechanism']}, {'inf' if row['epsilon'] is None else format(row['epsilon'], 'g')}" for row in rows]
+    ax.set_yticks(places, names, fontsize=7)
+    ax.set_xlabel("epsilon (labels: replacement; membership: substitution)")
+
+
 def _of(rows: list[dict[str, Any]], key: str) -> list[Any]:
     return [row[key] for row in rows]
 
@@ -182,6 +208,8 @@ DRAWN: dict[tuple[str, str], Callable[[Any, list[dict[str, Any]]], None]] = {
     ("substitute", "4"): _by_models,
     ("substitute", "A1"): _accuracy,
     ("substitute", "A5"): _ratios,
+    ("observational", "1"): _attacks,
+    ("observational", "5"): _attacks,
     ("observational", "2"): _response,
     ("observational", "3"): _response,
     ("observational", "4"): _shifted,

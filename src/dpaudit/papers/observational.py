@@ -10,6 +10,7 @@ here as an estimate beside the medians and the count of over-claims.)
 | 4 | the same with proxies that are off by tau |
 | noisy-proxy | ours: a target that memorises nothing, and a proxy with noise on its probabilities |
 | leaky | ours: over-fitted trees on Adult, plain and with randomised labels, and membership audits of the same models |
+| 1, 5, table-1 to table-7, pate-fm | models trained on private labels: `label_tables` |
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from dpaudit.evidence import CanaryScores
 from dpaudit.execution import Execution, distinct_seeds, stream
 from dpaudit.games import Observational, held_out_membership
 from dpaudit.mechanisms import KaryResponse
+from dpaudit.papers import label_tables, private_labels
 from dpaudit.papers._figure import Figure, Judged, Rows, Sizes, allowed_over, run, said
 from dpaudit.papers._outcome import Outcome as Found
 from dpaudit.proxies import Categorical
@@ -42,7 +44,14 @@ from dpaudit.tradeoff import GAUSSIAN, Gaussian, gdp_epsilon
 DELTA, LEVEL = 1e-5, 0.05
 TRUE = "true posterior"
 SHARES = {"2": 0.001, "3": 0.01}
-ONLY = {"synthetic": ("2", "3", "4", "noisy-proxy"), "leaky": ("leaky",)}
+ONLY = {
+    "synthetic": ("2", "3", "4", "noisy-proxy"),
+    "leaky": ("leaky",),
+    "images": ("table-1", "table-4", "table-6", "5", "pate-fm"),
+    "tabular": ("table-2", "table-5"),
+    "labels": ("1", "5", "table-1", "table-2", "table-4", "table-5", "table-6", "table-7", "pate-fm"),
+    "text": ("table-7",),
+}
 """Groups of figures by name."""
 
 
@@ -67,6 +76,7 @@ class Scale:
     leaky_games: int = 20
     private_games: int = 100
     fetched: bool = True
+    labels: private_labels.Sizes = private_labels.Sizes()
 
 
 FULL = Scale()
@@ -88,6 +98,7 @@ QUICK = Scale(
     leaky_games=1,
     private_games=2,
     fetched=False,
+    labels=private_labels.SMALL,
 )
 
 
@@ -577,4 +588,5 @@ FIGURES = {
         leaky_judged,
         leaky_sizes,
     ),
+    **label_tables.FIGURES,
 }

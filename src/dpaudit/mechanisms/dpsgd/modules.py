@@ -24,7 +24,7 @@ FLOATS_IN_MEMORY = 1 << 26
 """Numbers in the gradients of single examples that are held at once: 256 MB (torch.func holds a few such arrays)."""
 
 
-def _torch() -> Any:
+def torch_or_refuse() -> Any:
     try:
         import torch
     except ImportError:
@@ -38,7 +38,7 @@ def _torch() -> Any:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """torch on one thread, because sums in another order would be other numbers; put back afterwards."""
-    torch = _torch()
+    torch = torch_or_refuse()
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -67,7 +67,7 @@ class BoundModule:
     threaded = False  # `functional_call` swaps the parameters of the one module
 
     def __init__(self, module: Module, recipe: DpSgd, x: Array, y: NDArray[Any]):
-        torch = _torch()
+        torch = torch_or_refuse()
         self.loss, self._build = recipe.loss, module.build
         self._skeleton = module.build()
         if not isinstance(self._skeleton, torch.nn.Module):
@@ -93,7 +93,7 @@ class BoundModule:
 
     def _try_out(self, classes: int) -> None:
         """One forward pass, so that what does not fit is said before anything is trained."""
-        torch = _torch()
+        torch = torch_or_refuse()
         if not len(self.y):
             raise InputError("`x` must hold at least one record for a torch module, got none.")
         self._skeleton.train()
@@ -110,7 +110,7 @@ class BoundModule:
             raise InputError("`model` must draw no random numbers (dropout); two passes over a row differ.")
 
     def _rows(self, x: Any) -> Any:
-        rows = _torch().from_numpy(np.array(x, dtype=np.float32))
+        rows = torch_or_refuse().from_numpy(np.array(x, dtype=np.float32))
         return rows if self._input is None else rows.reshape(rows.shape[0], *self._input)
 
     def inward(self, values: Any) -> Array:
@@ -120,7 +120,7 @@ class BoundModule:
         return values
 
     def start(self, rng: np.random.Generator, models: int, *, same: bool) -> Array:
-        torch = _torch()
+        torch = torch_or_refuse()
         drawn = []
         for _ in range(1 if same else models):
             with torch.random.fork_rng(devices=[]):
@@ -131,13 +131,13 @@ class BoundModule:
 
     def _call(self, flat: Any, rows: Any) -> Any:
         """Logits of one model."""
-        torch = _torch()
+        torch = torch_or_refuse()
         pieces = torch.split(flat, [math.prod(size) for size in self._sizes.values()])
         named = {name: piece.reshape(size) for (name, size), piece in zip(self._sizes.items(), pieces, strict=True)}
         return torch.func.functional_call(self._skeleton, named, (rows,))
 
     def _losses(self, flat: Any, rows: Any, labels: Any) -> Any:
-        functional = _torch().nn.functional
+        functional = torch_or_refuse().nn.functional
         logits = self._call(flat, rows)
         if self.loss == "softmax":
             return functional.cross_entropy(logits, labels.long(), reduction="none")
@@ -151,12 +151,12 @@ class BoundModule:
 
     def _per_example(self, flat: Any, rows: Any, labels: Any) -> Any:
         """(models, records, parameters)."""
-        func = _torch().func
+        func = torch_or_refuse().func
         return func.vmap(func.vmap(func.grad(self._one_loss), (None, 0, 0)), (0, None, None))(flat, rows, labels)
 
     def look(self, weights: Array, coins: Coins) -> tuple[Any, Array]:
         """The parameters, and the squared lengths of both groups: (2, records, models)."""
-        torch = _torch()
+        torch = torch_or_refuse()
         flat = torch.from_numpy(weights[0])
         parts = []
         for begin in range(0, flat.shape[0], self._chunk):
@@ -171,7 +171,7 @@ class BoundModule:
         """(2, some records, some models)."""
         found = self._per_example(flat, self.x[rows], self.y[rows])
         split = found[:, :, : self._first], found[:, :, self._first :]
-        return _torch().stack([(part**2).sum(dim=2).T for part in split])
+        return torch_or_refuse().stack([(part**2).sum(dim=2).T for part in split])
 
     def lengths(self, seen: tuple[Any, Array], group: int | None = None) -> Array:
         squares = seen[1].sum(axis=0) if group is None else seen[1][group]
@@ -181,7 +181,7 @@ class BoundModule:
         return self.combine(seen, chosen(length_factors(self.lengths(seen), clip), coins))
 
     def combine(self, seen: tuple[Any, Array], factors: Array) -> Array:
-        torch = _torch()
+        torch = torch_or_refuse()
 
         def weighted(flat: Any, weights: Any) -> Any:
             return (self._losses(flat, self.x, self.y) * weights).sum()
@@ -191,14 +191,14 @@ class BoundModule:
         return np.asarray(found.numpy())[None]
 
     def record_gradients(self, weights: Array, x: Any, y: float) -> Array:
-        torch = _torch()
+        torch = torch_or_refuse()
         label = torch.tensor(y, dtype=self.y.dtype)
         row = self._rows(np.asarray(x, dtype=np.float32)[None])[0]
         gradient = torch.func.vmap(partial(torch.func.grad(self._one_loss), row=row, label=label))
         return np.asarray(gradient(torch.from_numpy(weights[0])).numpy())[None]
 
     def input_gradients(self, weights: Array, x: Any, y: float) -> Array:
-        torch = _torch()
+        torch = torch_or_refuse()
         label = torch.tensor(y, dtype=self.y.dtype)
         row = self._rows(np.asarray(x, dtype=np.float32)[None])[0]
         gradient = torch.func.vmap(torch.func.grad(self._one_loss, argnums=1), (0, None, None))
@@ -206,7 +206,7 @@ class BoundModule:
         return np.asarray(found.numpy()).reshape(weights.shape[1], -1)
 
     def outputs(self, weights: Array, rows: Any) -> Array:
-        torch = _torch()
+        torch = torch_or_refuse()
         with torch.no_grad():
             found = torch.func.vmap(partial(self._call, rows=self._rows(rows)))(torch.from_numpy(weights[0]))
         return np.asarray(found.numpy()).transpose(1, 0, 2)

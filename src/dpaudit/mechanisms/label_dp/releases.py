@@ -1,13 +1,7 @@
-"""Labels that are private before anybody learns from them: releases, each with its exact law and its label epsilon.
+"""Labels as they are released, each mechanism with its exact law: what a learner gets to see instead of the truth.
 
-| mechanism | release | learner sees |
-|---|---|---|
-| `KaryResponse` (in `noise`) | every label kept or replaced, at one rate | labels |
-| `PriorResponse` (LP-1ST) | randomised response among the k likeliest labels of a prior, k by row | labels |
-| `AdditiveLaplace` (ALIBI) | one-hot labels plus Laplace noise | posterior weights of the labels, by Bayes' rule |
-
-Whatever is learnt from a release is post-processing and keeps its epsilon, under replacement of one label. The prior
-must not come from the labels that are released: features, other data, or an earlier stage on other rows.
+The prior of `PriorResponse` must not come from the labels that are released with it, unless what it cost is paid for:
+`OneStage` does that. Features, other data, and an earlier stage on other rows cost nothing.
 """
 
 from __future__ import annotations
@@ -51,6 +45,11 @@ class PriorResponse:
     def _spent(self) -> float:
         return self.epsilon / self.noise_scale
 
+    @classmethod
+    def uniform(cls, *, epsilon: float, classes: int, rows: int, noise_scale: float = 1.0) -> PriorResponse:
+        """Plain randomised response: no label is likelier than another, so all of them are kept."""
+        return cls(epsilon=epsilon, prior=Categorical(np.full((rows, classes), 1.0 / classes)), noise_scale=noise_scale)
+
     def kept(self) -> NDArray[np.int64]:
         """How many labels each row's release chooses among."""
         descending = -np.sort(-np.asarray(self.prior.probabilities, dtype=np.float64), axis=1)
@@ -84,7 +83,7 @@ class PriorResponse:
         return np.asarray(order[np.arange(labels.size), chosen])
 
     def claim(self, delta: float) -> UpperBound:
-        return _pure(self.epsilon, delta, self.relation, "randomised response with a prior")
+        return pure(self.epsilon, delta, self.relation, "randomised response with a prior")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +129,29 @@ class AdditiveLaplace:
         return Categorical(raised / raised.sum(axis=1, keepdims=True))
 
     def claim(self, delta: float) -> UpperBound:
-        return _pure(self.epsilon, delta, self.relation, "additive Laplace noise on one-hot labels")
+        return pure(self.epsilon, delta, self.relation, "additive Laplace noise on one-hot labels")
 
 
-def _pure(epsilon: float, delta: float, relation: Relation, method: str) -> UpperBound:
+def corrected(probabilities: Any, *, epsilon: float, floor: float = 0.01) -> NDArray[np.float64]:
+    """What a model of randomised labels says about the true ones: its law through the inverse of the noise.
+
+    A label is kept with probability a and becomes each of the k - 1 others with b, so the law p of true labels is seen
+    as b + (a - b) p. A model of noisy labels is never surer than the noise allows, but for its own errors, so the
+    inverse is kept at `floor` at least and scaled to 1.
+
+    >>> seen = 1.0 / (1.0 + np.exp([[-1.0, 1.0]]))  # label 0 for sure, through randomised response of epsilon 1
+    >>> corrected(seen, epsilon=1.0).round(3).tolist()
+    [[0.99, 0.01]]
+    """
+    seen = np.asarray(probabilities, dtype=np.float64)
+    if math.isinf(check.number("epsilon", epsilon, low=1e-12, infinite=True)):
+        return seen
+    other = 1.0 / (math.exp(epsilon) + seen.shape[1] - 1.0)
+    found = np.maximum((seen - other) / (other * math.expm1(epsilon)), check.number("floor", floor, low=1e-12))
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def pure(epsilon: float, delta: float, relation: Relation, method: str) -> UpperBound:
     """A pure epsilon, which holds at every delta."""
     return UpperBound(
         epsilon=epsilon, delta=check.delta(delta), relation=relation, method=method, terms={"epsilon": epsilon}

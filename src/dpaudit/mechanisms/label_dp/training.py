@@ -1,0 +1,291 @@
+"""Training on private labels: what is released, how a model is learnt from it, and what is promised.
+
+Each is a mechanism: `release((x, y), seed)` returns what was learnt, `claim(delta)` is the promise for replacing one
+label. Features are public. An infinite epsilon trains on the labels as they are and promises nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit import _validate as check
+from dpaudit import accounting
+from dpaudit._validate import InputError
+from dpaudit.bounds import Relation, UpperBound
+from dpaudit.execution import distinct_seeds, stream
+from dpaudit.mechanisms.label_dp.learners import Learner, Model, one_hot
+from dpaudit.mechanisms.label_dp.priors import Prior, possible
+from dpaudit.mechanisms.label_dp.releases import AdditiveLaplace, PriorResponse, corrected, pure
+from dpaudit.proxies import Categorical
+
+Labels = NDArray[np.int64]
+
+
+def _checked(dataset: Any, classes: int) -> tuple[Any, Labels]:
+    x, y = dataset
+    labels = np.asarray(y)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.size != x.shape[0] or not labels.size:
+        raise InputError(f"labels must be {x.shape[0]} class numbers, got {labels.dtype} of shape {labels.shape}.")
+    if labels.min() < 0 or labels.max() >= classes:
+        raise InputError(f"labels must be class numbers 0 to {classes - 1}, got {labels.min()} to {labels.max()}.")
+    return x, labels.astype(np.int64)
+
+
+def _promise(epsilon: float, delta: float, method: str) -> UpperBound:
+    if math.isinf(epsilon):
+        raise InputError("an infinite epsilon promises nothing.", "audit it without a claim.")
+    return pure(epsilon, delta, Relation.LABEL, method)
+
+
+# --------------------------------------------------------------------------------------------------------------- LP-1ST
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneStage:
+    """LP-1ST of Ghazi et al. (2021): release every label once, by randomised response within a prior, and learn.
+
+    Attributes
+    ----------
+    prior
+        None is plain randomised response. What the prior spends on the same labels is taken from epsilon.
+    correct_noise
+        Undo the noise in what was learnt (`releases.corrected`); without a prior only.
+    noise_scale
+        Below 1 a broken twin, which releases with epsilon / noise_scale and claims epsilon.
+    """
+
+    epsilon: float
+    classes: int
+    learner: Learner
+    prior: Prior | None = None
+    correct_noise: bool = False
+    noise_scale: float = 1.0
+    relation: Relation = Relation.LABEL
+
+    def __post_init__(self) -> None:
+        check.number("epsilon", self.epsilon, low=1e-6, infinite=True)
+        if self.prior is not None and self.correct_noise:
+            raise InputError("`correct_noise` undoes plain randomised response; leave `prior` out, got both.")
+        if self.prior is not None and not self.prior.epsilon < self.epsilon:
+            raise InputError(
+                f"`epsilon` must be above what the prior spends ({self.prior.epsilon:g}), got {self.epsilon:g}."
+            )
+
+    def labels(self, x: Any, y: Labels, seed: int) -> Labels:
+        """The labels as released."""
+        if math.isinf(self.epsilon):
+            return y
+        if self.prior is None:
+            response = PriorResponse.uniform(
+                epsilon=self.epsilon, classes=self.classes, rows=y.size, noise_scale=self.noise_scale
+            )
+        else:
+            law = self.prior.of(x, y, self.classes, seed)
+            left = self.epsilon - self.prior.epsilon
+            response = PriorResponse(epsilon=left, prior=law, noise_scale=self.noise_scale)
+        return response.release(y, seed)
+
+    def release(self, dataset: Any, seed: int) -> Model:
+        x, y = _checked(dataset, self.classes)
+        learnt = self.learner.fit(x, one_hot(self.labels(x, y, seed), self.classes), seed=seed)
+        return _Corrected(learnt, self.epsilon) if self.correct_noise else learnt
+
+    def claim(self, delta: float) -> UpperBound:
+        return _promise(self.epsilon, delta, "labels by randomised response, released once")
+
+
+@dataclass(frozen=True, eq=False)
+class _Corrected:
+    """A model of randomised labels, read as one of true labels."""
+
+    model: Model
+    epsilon: float
+
+    def predict_proba(self, x: Any) -> NDArray[np.float64]:
+        return corrected(self.model.predict_proba(x), epsilon=self.epsilon)
+
+
+# --------------------------------------------------------------------------------------------------------------- LP-MST
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiStage:
+    """LP-MST of Ghazi et al. (2021), LP-2ST by default: a model of the labels so far is the prior of the next part.
+
+    Rows are dealt into parts at random. A label is released once, and its prior comes from labels of other parts, so
+    epsilon is that of one release. The last model learns from all released labels.
+    """
+
+    epsilon: float
+    classes: int
+    learner: Learner
+    stages: int = 2
+    noise_scale: float = 1.0
+    relation: Relation = Relation.LABEL
+
+    def __post_init__(self) -> None:
+        check.number("epsilon", self.epsilon, low=1e-6, infinite=True)
+        check.count("stages", self.stages, low=1)
+
+    def labels(self, x: Any, y: Labels, seed: int) -> Labels:
+        """The labels as released, in the order of the rows."""
+        if math.isinf(self.epsilon):
+            return y
+        parts = np.array_split(stream(seed, "stages").permutation(y.size), self.stages)
+        seeds = distinct_seeds(seed, "stages", self.stages)
+        found = np.zeros_like(y)
+        for stage, (part, own) in enumerate(zip(parts, seeds, strict=True)):
+            prior = Categorical(np.full((part.size, self.classes), 1.0 / self.classes))
+            if stage:
+                before = np.concatenate(parts[:stage])
+                model = self.learner.fit(x[before], one_hot(found[before], self.classes), seed=own)
+                prior = possible(model.predict_proba(x[part]))
+            response = PriorResponse(epsilon=self.epsilon, prior=prior, noise_scale=self.noise_scale)
+            found[part] = response.release(y[part], own)
+        return found
+
+    def release(self, dataset: Any, seed: int) -> Model:
+        x, y = _checked(dataset, self.classes)
+        return self.learner.fit(x, one_hot(self.labels(x, y, seed), self.classes), seed=seed)
+
+    def claim(self, delta: float) -> UpperBound:
+        return _promise(self.epsilon, delta, f"labels by randomised response with priors, in {self.stages} parts")
+
+
+# ---------------------------------------------------------------------------------------------------------------- ALIBI
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alibi:
+    """ALIBI of Malek et al. (2021): one-hot labels plus Laplace noise, then learning and Bayes' rule in turns.
+
+    The first prior is flat; the next ones are what the model of the round before says of each row. All of that works on
+    the noisy labels and costs nothing.
+    """
+
+    epsilon: float
+    classes: int
+    learner: Learner
+    rounds: int = 2
+    noise_scale: float = 1.0
+    relation: Relation = Relation.LABEL
+
+    def __post_init__(self) -> None:
+        check.number("epsilon", self.epsilon, low=1e-6, infinite=True)
+        check.count("rounds", self.rounds, low=1)
+
+    def released(self, y: Labels, seed: int) -> NDArray[np.float64]:
+        """The noisy one-hot labels."""
+        return self._noise.release(y, seed)
+
+    @property
+    def _noise(self) -> AdditiveLaplace:
+        return AdditiveLaplace(epsilon=self.epsilon, classes=self.classes, noise_scale=self.noise_scale)
+
+    def release(self, dataset: Any, seed: int) -> Model:
+        x, y = _checked(dataset, self.classes)
+        if math.isinf(self.epsilon):
+            return self.learner.fit(x, one_hot(y, self.classes), seed=seed)
+        noisy = self.released(y, seed)
+        prior = Categorical(np.full((y.size, self.classes), 1.0 / self.classes))
+        for own in distinct_seeds(seed, "rounds", self.rounds):
+            believed = self._noise.posterior(noisy, prior)
+            model = self.learner.fit(x, believed.probabilities, seed=own)
+            prior = possible(model.predict_proba(x))
+        return model
+
+    def claim(self, delta: float) -> UpperBound:
+        return _promise(self.epsilon, delta, "additive Laplace noise on one-hot labels")
+
+
+# ----------------------------------------------------------------------------------------------------------------- PATE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pate:
+    """PATE for labels (Papernot et al. 2017); PATE-FM (Malek et al. 2021) where the learner takes unlabelled rows too.
+
+    Labels are dealt among teachers at random; each teacher learns from its own labels and from all features, and votes
+    on the same rows, whose features are public. The classes with the most votes, after Gaussian noise on every count,
+    teach the student. One label is in one teacher's hands and moves two counts of each answer by 1, so all answers
+    together are sqrt(2 queries) / sigma Gaussian-DP, whatever the votes (`accounting.noisy_argmax`); sigma is the
+    least that keeps epsilon at `delta`.
+
+    Attributes
+    ----------
+    learner, student
+        Of the teachers; of the student, None: the same.
+    queries
+        Rows that the teachers label, drawn from the training rows.
+    noise_scale
+        Below 1 a broken twin with less noise than is claimed.
+    """
+
+    epsilon: float
+    classes: int
+    learner: Learner
+    student: Learner | None = None
+    teachers: int = 100
+    queries: int = 100
+    delta: float = 1e-5
+    noise_scale: float = 1.0
+    relation: Relation = Relation.LABEL
+
+    def __post_init__(self) -> None:
+        check.number("epsilon", self.epsilon, low=1e-3, infinite=True)
+        check.count("teachers", self.teachers, low=1)
+        check.count("queries", self.queries, low=1)
+
+    @property
+    def sigma(self) -> float:
+        """The standard deviation of the noise on every count, as promised."""
+        if math.isinf(self.epsilon):
+            return 0.0
+        return accounting.votes_noise_for(epsilon=self.epsilon, delta=self.delta, queries=self.queries)
+
+    def votes(self, x: Any, y: Labels, seed: int) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """Counts (queries, classes) of teachers trained here, and the rows that they voted on."""
+        if self.teachers > y.size or self.queries > y.size:
+            raise InputError(
+                f"`teachers` and `queries` must be at most the {y.size} rows, got {self.teachers} and {self.queries}."
+            )
+        asked = np.sort(stream(seed, "queries").permutation(y.size)[: self.queries])
+        counts = np.zeros((self.queries, self.classes), dtype=np.int64)
+        for number in range(self.teachers):
+            votes = self.teacher(x, y, seed, number).predict_proba(x[asked]).argmax(axis=1)
+            counts[np.arange(self.queries), votes] += 1
+        return counts, asked
+
+    def part(self, rows: int, seed: int, number: int) -> NDArray[np.intp]:
+        """The rows whose labels one teacher sees; parts have no row in common."""
+        return np.array_split(stream(seed, "teachers").permutation(rows), self.teachers)[number]
+
+    def teacher(self, x: Any, y: Labels, seed: int, number: int) -> Model:
+        """One teacher, trained on its own part of the labels, and on all features if its learner takes them."""
+        part, own = self.part(y.size, seed, number), distinct_seeds(seed, "teachers", self.teachers)[number]
+        return self.learner.fit(x[part], one_hot(y[part], self.classes), seed=own, unlabelled=x)
+
+    def answers(self, counts: NDArray[Any], seed: int) -> Labels:
+        """The noisy argmax of each line of counts: all that leaves the teachers."""
+        noise = stream(seed, "votes").normal(size=counts.shape) * (self.sigma * self.noise_scale)
+        return np.asarray((counts + noise).argmax(axis=1), dtype=np.int64)
+
+    def student_of(self, x: Any, counts: NDArray[Any], asked: NDArray[np.intp], seed: int) -> Model:
+        """What is published: the student of the noisy answers."""
+        labels = one_hot(self.answers(counts, seed), self.classes)
+        return (self.student or self.learner).fit(x[asked], labels, seed=seed, unlabelled=x)
+
+    def release(self, dataset: Any, seed: int) -> Model:
+        x, y = _checked(dataset, self.classes)
+        return self.student_of(x, *self.votes(x, y, seed), seed)
+
+    def claim(self, delta: float) -> UpperBound:
+        if math.isinf(self.epsilon):
+            raise InputError("an infinite epsilon promises nothing.", "audit it without a claim.")
+        bound = accounting.noisy_argmax(sigma=self.sigma, queries=self.queries, delta=delta, relation=self.relation)
+        return replace(bound, method=f"noisy votes of {self.teachers} teachers on {self.queries} rows")
