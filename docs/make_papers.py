@@ -81,6 +81,12 @@ the family is an assumption that randomised response breaks. A sweep is the larg
 counts sum up bounds of independent games, each a 95% statement of its own; the word of a figure has no confidence of
 its own. Lower bounds are rounded down.
 
+In the tables, and in figures 1 and 5, models learn from private labels. There a bound takes its number of guesses from
+a guess path, and stands only where the blind gate is open; "blocked" counts the games where it was not. Votes of PATE
+are promised, and audited, at delta 1e-05. Membership is substitution of a record, another relation than replacement of
+a label: a label's epsilon does not limit it, and the two bounds are not compared. "Paper" is its own number on other
+data. The games of PATE-FM share one set of teachers; all others are independent trainings on fresh splits.
+
 | figure | what the paper says | found |
 |---|---|---|
 """
@@ -94,6 +100,17 @@ OBSERVATIONAL_WORDS = {
     "mean_gaussian_ratio_score_estimate": "likelihood ratio read as Gaussian (estimate)",
     "mean_sweep_estimate": "paper's sweep (estimate)",
     "guesses": "share guessed",
+    "median_bound": "median bound",
+    "largest_bound": "largest bound",
+    "over_claims": "above epsilon",
+    "median_bound_at_1_percent": "median bound, 1% guessed",
+    "over_claims_at_1_percent": "above epsilon, 1% guessed",
+    "mean_at_1_percent_estimate": "as published, 1% guessed (estimate)",
+    "median_membership_difficulty": "membership, difficulty: median bound",
+    "median_membership_rmia": "membership, RMIA: median bound",
+    "mean_difficulty_sweep_estimate": "difficulty, paper's sweep (estimate)",
+    "mean_rmia_sweep_estimate": "RMIA, paper's sweep (estimate)",
+    "paper": "paper, other data",
 }
 
 

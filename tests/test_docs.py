@@ -134,3 +134,11 @@ def test_observed_examples(name, tmp_path):
     if name == "observed_model":
         assert without_numbers(done.stdout).strip() in without_numbers(PAGES["README.md"])
         assert where.read_text() in PAGES["README.md"]
+
+
+def test_the_example_of_private_labels_prints_what_the_guide_shows():
+    section = PAGES["guide.md"].split("## 10. ")[1]
+    code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
+    shown = re.search(r"It prints:\n\n```\n(.*?)```", section, re.S).group(1)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == shown

@@ -27,7 +27,9 @@ class Paper(StrEnum):
 @app.command()
 def reproduce(
     paper: Annotated[Paper, typer.Argument(help="Which paper: observational (000) or substitute (001).")],
-    figure: Annotated[list[str] | None, typer.Option(help="Only these figures; default all.")] = None,
+    figure: Annotated[
+        list[str] | None, typer.Option(help="Only these figures or tables (table-1); default all.")
+    ] = None,
     only: Annotated[str | None, typer.Option(help="Only this group of figures, such as synthetic (000).")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes on embedded data: a try, not a result.")] = False,
     output: Annotated[Path, typer.Option(help="Folder for the results (JSON) and figures (SVG).")] = Path("results"),
@@ -65,7 +67,7 @@ def reproduce(
         print_json([asdict(outcome) for outcome in found])
         return
     for outcome in found:
-        print(f"{file_stem(outcome.figure)} ({outcome.title}): {outcome.found}")
+        print(f"{file_stem(outcome.figure).replace('-', ' ', 1)} ({outcome.title}): {outcome.found}")
 
 
 def _experiments(paper: Paper) -> tuple[Any, Any, Any, dict[str, tuple[str, ...]]]:

@@ -76,7 +76,7 @@ class Scale:
     leaky_games: int = 20
     private_games: int = 100
     fetched: bool = True
-    labels: private_labels.Sizes = private_labels.Sizes()
+    labels: private_labels.Sizes = private_labels.FULL
 
 
 FULL = Scale()

@@ -86,6 +86,7 @@ class Sizes:
     fetched: bool = True
 
 
+FULL = Sizes()
 SMALL = Sizes(
     picture_members=200,
     picture_epochs=2,
