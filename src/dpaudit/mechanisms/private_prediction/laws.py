@@ -1,7 +1,16 @@
-"""Exact output laws of noisy votes (THEORY 2.10 and 4.3). For now: the formulas only."""
+"""Exact output laws of noisy votes (THEORY 2.10 and 4.3).
+
+| votes | noise | law |
+|---|---|---|
+| one histogram | Gaussian or Laplace | `noisy_argmax_probabilities` |
+| one histogram, answered only where enough teachers agree | Gaussian | `confident_argmax_probabilities` |
+| independent teachers with one law, perhaps one of them odd | Gaussian | `multinomial_argmax_probabilities` |
+| the nearest neighbours of a random subsample | Gaussian | `knn_argmax_probabilities` |
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -19,17 +28,23 @@ MOST_RATIO = 2000.0
 SMALLEST_SIGMA = 1e-9
 REACH = 9.5
 """Standard deviations of noise that the quadrature covers on either side."""
+LAPLACE_REACH = 40.0
+"""The same in scales of Laplace noise."""
+NOISES = ("gaussian", "laplace")
 
 
-def noisy_argmax_probabilities(votes: Any, *, sigma: float) -> NDArray[np.float64]:
-    """P(argmax(votes + N(0, sigma^2 I)) = c) for each class, exact: independent noise for each bin (THEORY 002-4).
+def noisy_argmax_probabilities(votes: Any, *, sigma: float, noise: str = "gaussian") -> NDArray[np.float64]:
+    """P(argmax(votes + noise) = c) for each class, exact: independent noise for each bin (THEORY 002-4).
 
-    The integral over u = (x - n_c) / sigma of phi(u) prod_(i != c) Phi(u + (n_c - n_i) / sigma), by Gauss-Legendre.
+    `noise` is "gaussian", with standard deviation sigma, or "laplace", with scale sigma. For Gaussian noise it is
+    the integral over u = (x - n_c) / sigma of phi(u) prod_(i != c) Phi(u + (n_c - n_i) / sigma), by Gauss-Legendre.
 
     >>> noisy_argmax_probabilities([14, 12, 10, 8, 6], sigma=2.0).round(6).tolist()
     [0.725073, 0.222156, 0.046394, 0.00595, 0.000428]
     """
     counts, sigma = check.votes("votes", votes), check.number("sigma", sigma, low=SMALLEST_SIGMA)
+    if check.choice("noise", noise, NOISES) == "laplace":
+        return _laplace_argmax(counts, sigma)
     nodes, weights = np.polynomial.legendre.leggauss(HISTOGRAM_NODES)
     found = np.empty(counts.size)
     for c, own in enumerate(counts):
@@ -40,6 +55,53 @@ def noisy_argmax_probabilities(votes: Any, *, sigma: float) -> NDArray[np.float6
         density = np.exp(logs - 0.5 * u * u) / math.sqrt(2.0 * math.pi)
         found[c] = (high - low) / 2.0 * float(weights @ density)
     return found
+
+
+def _laplace_argmax(counts: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """The same integral with Laplace densities, on panels between the kinks at the counts."""
+    ends = np.unique(counts)
+    edges = [ends[0] - LAPLACE_REACH * scale, *ends, ends[-1] + LAPLACE_REACH * scale]
+    parts = [_panels(low, high, math.ceil((high - low) / (4.0 * scale))) for low, high in itertools.pairwise(edges)]
+    x, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
+    apart = (x[:, None] - counts[None, :]) / scale
+    below = np.where(apart < 0.0, 0.5 * np.exp(np.minimum(apart, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(apart, 0.0)))
+    density = np.exp(-np.abs(apart)) / (2.0 * scale)
+    others = [np.delete(below, c, axis=1).prod(axis=1) for c in range(counts.size)]
+    return np.array([float(weights @ (density[:, c] * each)) for c, each in enumerate(others)])
+
+
+def confident_argmax_probabilities(
+    votes: Any, *, sigma: float, threshold: float, threshold_sigma: float
+) -> NDArray[np.float64]:
+    """Confident-GNMax (Papernot et al. 2018): the noisy argmax where the largest count, plus its own noise, passes.
+
+    The last entry is the probability of no answer; a `threshold_sigma` of 0 is the bug of a threshold without noise.
+
+    >>> confident_argmax_probabilities([9, 1], sigma=2.0, threshold=9.0, threshold_sigma=3.0).round(4).tolist()
+    [0.4988, 0.0012, 0.5]
+    """
+    counts = check.votes("votes", votes)
+    margin = float(counts.max()) - check.number("threshold", threshold)
+    deviation = check.number("threshold_sigma", threshold_sigma, low=0.0)
+    passed = float(special.ndtr(margin / deviation)) if deviation > 0.0 else float(margin >= 0.0)
+    return np.append(passed * noisy_argmax_probabilities(counts, sigma=sigma), 1.0 - passed)
+
+
+def knn_argmax_probabilities(
+    probabilities: Any, *, neighbors: int, sigma: float, last: Any, label: int | None = None, inclusion: float = 0.0
+) -> NDArray[np.float64]:
+    """Private-kNN's answer: k - 1 votes by one law, the k-th neighbour's by `last`, unless a new point takes its place.
+
+    With probability `inclusion` (`knn_inclusion_probability`) the new point, labelled `label`, is among the k nearest
+    and pushes the last one out. (The paper subtracts a vote that may not be there: THEORY 002-12.)
+    """
+    law, own = check.law("probabilities", probabilities), check.law("last", last)
+    share = check.number("inclusion", inclusion, low=0.0, high=1.0)
+    if label is not None:
+        own = (1.0 - share) * own + share * np.eye(law.size)[check.count("label", label, high=law.size - 1)]
+    elif share:
+        raise InputError(f"`label` must say how the new point is labelled, as `inclusion` is {share:g}; got none.")
+    return multinomial_argmax_probabilities(law, teachers=neighbors, sigma=sigma, special=own)
 
 
 def multinomial_argmax_probabilities(

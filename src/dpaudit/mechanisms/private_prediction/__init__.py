@@ -1,0 +1,39 @@
+"""Private prediction: noisy answers of an ensemble, and exactly what they leak (paper 002; THEORY 1.3, 2.10, 4.3).
+
+| part | what it is |
+|---|---|
+| `ensembles` | who votes: `RandomTeachers` (PATE), `FixedParties` (CaPC), `Neighbours` (Private-kNN) |
+| `answers` | how votes become answers: `NoisyVotes`, honest or with a named bug |
+| `laws` | the exact law of an answer |
+| `leakage` | what an attack instance leaks, exactly: Renyi curves, epsilon at delta, joint and data-dependent laws |
+"""
+
+from dpaudit.mechanisms.private_prediction.answers import BUGS, Confident, NoisyVotes
+from dpaudit.mechanisms.private_prediction.ensembles import FixedParties, Neighbours, RandomTeachers, Voters
+from dpaudit.mechanisms.private_prediction.laws import (
+    confident_argmax_probabilities,
+    knn_argmax_probabilities,
+    knn_inclusion_probability,
+    multinomial_argmax_probabilities,
+    noisy_argmax_probabilities,
+)
+from dpaudit.mechanisms.private_prediction.leakage import Leakage, data_dependent_renyi, mixed_answers, vote_leakage
+
+__all__ = [
+    "BUGS",
+    "Confident",
+    "FixedParties",
+    "Leakage",
+    "Neighbours",
+    "NoisyVotes",
+    "RandomTeachers",
+    "Voters",
+    "confident_argmax_probabilities",
+    "data_dependent_renyi",
+    "knn_argmax_probabilities",
+    "knn_inclusion_probability",
+    "mixed_answers",
+    "multinomial_argmax_probabilities",
+    "noisy_argmax_probabilities",
+    "vote_leakage",
+]

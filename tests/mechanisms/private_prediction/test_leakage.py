@@ -1,0 +1,308 @@
+"""Ensembles, noisy answers and what they leak: exact laws against enumeration and simulation, and the bugs."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dpaudit import InputError, RunScores, accounting, judge, mechanisms, renyi_divergence
+from dpaudit.mechanisms.label_dp import Logistic, Sklearn
+from dpaudit.mechanisms.private_prediction import (
+    BUGS,
+    Confident,
+    FixedParties,
+    Leakage,
+    Neighbours,
+    NoisyVotes,
+    RandomTeachers,
+    data_dependent_renyi,
+    knn_argmax_probabilities,
+    mixed_answers,
+    noisy_argmax_probabilities,
+    vote_leakage,
+)
+
+HISTOGRAM = [14, 12, 10, 8, 6]
+MOVED = [13, 13, 10, 8, 6]
+
+
+# ----------------------------------------------------------------------------------------------------------------- laws
+
+
+def test_laplace_noise_against_quadrature_and_simulation():
+    votes, scale = np.array([3.0, 5.0, 1.0, 5.0]), 1.7
+    found = noisy_argmax_probabilities(votes, sigma=scale, noise="laplace")
+    assert abs(found.sum() - 1.0) < 1e-12
+    for c in range(4):
+        others = np.delete(votes, c)
+
+        def density(x, c=c, others=others):
+            return stats.laplace.pdf(x, votes[c], scale) * np.prod(stats.laplace.cdf(x, others, scale))
+
+        exact = integrate.quad(density, -60, 70, points=[1.0, 3.0, 5.0], limit=400)[0]
+        assert found[c] == pytest.approx(exact, rel=1e-8)
+    tight = noisy_argmax_probabilities([40.0, 0.0], sigma=1.0, noise="laplace")
+    assert tight[1] == pytest.approx(0.25 * math.exp(-40.0) * (2.0 + 40.0), rel=1e-9)  # two Laplace tails
+
+
+def test_laplace_votes_meet_their_epsilon():
+    """Moving one vote changes every probability by a factor of at most e^(2 / scale)."""
+    for scale in (0.5, 2.0, 20.0):
+        laws = [noisy_argmax_probabilities(v, sigma=scale, noise="laplace") for v in (HISTOGRAM, MOVED)]
+        assert np.abs(np.log(laws[0] / laws[1])).max() <= 2.0 / scale * (1.0 + 1e-9)
+        assert NoisyVotes(sigma=scale, classes=5, noise="laplace").claim(0.0, 3).epsilon == pytest.approx(6.0 / scale)
+
+
+def test_neighbours_law_is_a_mixture():
+    law, last = [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]
+    plain = knn_argmax_probabilities(law, neighbors=20, sigma=3.0, last=last)
+    sure = knn_argmax_probabilities(law, neighbors=20, sigma=3.0, last=[0.0, 1.0, 0.0])
+    mixed = knn_argmax_probabilities(law, neighbors=20, sigma=3.0, last=last, label=1, inclusion=0.3)
+    np.testing.assert_allclose(mixed, 0.7 * plain + 0.3 * sure, rtol=1e-12)
+    with pytest.raises(InputError, match="`label` must say"):
+        knn_argmax_probabilities(law, neighbors=20, sigma=3.0, last=last, inclusion=0.3)
+
+
+# -------------------------------------------------------------------------------------------------------------- answers
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        NoisyVotes(sigma=2.0, classes=5),
+        NoisyVotes(sigma=2.0, classes=5, noise="laplace"),
+        NoisyVotes(sigma=2.0, classes=5, confident=Confident(threshold=13.0, sigma=3.0)),
+    ],
+    ids=["gaussian", "laplace", "confident"],
+)
+def test_answers_follow_their_law(mechanism):
+    trials = 200_000
+    found = mechanism.release(np.tile(HISTOGRAM, (trials, 1)), 3)
+    law = mechanism.law(HISTOGRAM)
+    counts = np.bincount(found, minlength=law.size)
+    assert stats.chisquare(counts, trials * law / law.sum()).pvalue > 1e-3
+    assert np.array_equal(
+        mechanism.release(np.tile(HISTOGRAM, (9, 1)), 5), mechanism.release(np.tile(HISTOGRAM, (9, 1)), 5)
+    )
+
+
+def test_cached_answers_are_the_first_ones():
+    votes = np.array([[5, 4], [2, 7], [5, 4], [2, 7], [5, 4]])
+    for seed in range(20):
+        found = NoisyVotes(sigma=9.0, classes=2, cached=True).release(votes, seed)
+        assert found[0] == found[2] == found[4]
+        assert found[1] == found[3]
+    fresh = np.stack([NoisyVotes(sigma=9.0, classes=2).release(votes, seed) for seed in range(50)])
+    assert (fresh[:, 0] != fresh[:, 2]).any()
+
+
+def test_claims():
+    assert NoisyVotes(sigma=20.0, classes=3).claim(1e-5, 200).mu == pytest.approx(1.0)
+    confident = NoisyVotes(sigma=20.0, classes=3, confident=Confident(threshold=10.0, sigma=10.0))
+    assert confident.claim(1e-5, 100).mu == pytest.approx(math.sqrt(100 * (2 / 400 + 1 / 100)))
+    plain = Neighbours(classes=2, neighbors=200, sampling_rate=0.2).claim(sigma=30.0, queries=100, delta=1e-6)
+    full = Neighbours(classes=2, neighbors=200, sampling_rate=1.0).claim(sigma=30.0, queries=100, delta=1e-6)
+    assert plain.epsilon < 0.5 * full.epsilon
+    assert full.epsilon == pytest.approx(
+        accounting.gaussian(mu=math.sqrt(200) / 30, delta=1e-6, relation="add-remove").epsilon, rel=1e-3
+    )
+
+
+# Each bug with the votes that show it: what a world's answers look like, as one score a run.
+
+
+def single(mechanism, votes, seed, runs):
+    return (mechanism.release(np.tile(votes, (runs, 1)), seed) != 0).astype(float)
+
+
+def verdict(mechanism, score, runs, seed, votes=((51, 50), (50, 51))):
+    """The votes of the two worlds differ in one teacher."""
+    worlds = {world: score(mechanism, votes[world], 2 * seed + world, runs) for world in (0, 1)}
+    evidence = RunScores(present=worlds[1], absent=worlds[0], relation="substitute", seed=seed)
+    return judge(evidence, mechanism.claim(1e-5)).contradicted
+
+
+def test_broken_answers_are_contradicted_and_honest_ones_are_not():
+    honest = NoisyVotes(sigma=10.0, classes=2)
+    assert sum(verdict(honest, single, 5000, seed) for seed in range(8)) <= 3
+    assert verdict(NoisyVotes(sigma=10.0, classes=2, bug=BUGS[0]), single, 200, 1)  # a scalar cancels in the argmax
+    agreed = NoisyVotes(sigma=10.0, classes=2, confident=Confident(threshold=51.0, sigma=10.0))
+
+    def silent(mechanism, votes, seed, runs):
+        return (mechanism.release(np.tile(votes, (runs, 1)), seed) == 2).astype(float)
+
+    barely = ((51, 49), (50, 50))  # the largest count passes the threshold, or just does not
+    assert sum(verdict(agreed, silent, 5000, seed, barely) for seed in range(8)) <= 3
+    bare = NoisyVotes(sigma=10.0, classes=2, confident=agreed.confident, bug=BUGS[2])
+    assert verdict(bare, silent, 200, 1, barely)
+
+
+def test_noise_that_is_kept_between_queries_is_contradicted():
+    """Other teachers make margins from -40 to 40, twice; one teacher changes its mind in the second half only.
+
+    With one noise for all queries the number of answers for class 1 in both halves differs by its votes alone.
+    """
+    margins = np.arange(-40, 41)
+    halves = {world: np.concatenate([margins, margins + 2 * world]) for world in (0, 1)}
+    queries = 2 * margins.size
+
+    def verdict(mechanism, seed, runs):
+        worlds = {}
+        for world, each in halves.items():
+            votes = np.stack([100 - each, 100 + each], axis=1) / 2.0
+            found = [mechanism.release(votes, 10_000 * seed + 2 * run + world) for run in range(runs)]
+            worlds[world] = np.array([a[margins.size :].sum() - a[: margins.size].sum() for a in found], dtype=float)
+        evidence = RunScores(present=worlds[1], absent=worlds[0], relation="substitute", seed=seed)
+        return judge(evidence, mechanism.claim(1e-5, queries)).contradicted
+
+    honest, kept = (NoisyVotes(sigma=20.0, classes=2, bug=bug) for bug in (None, BUGS[1]))
+    assert sum(verdict(honest, seed, 400) for seed in range(8)) <= 3
+    assert verdict(kept, 1, 100)
+
+
+# -------------------------------------------------------------------------------------------------------------- leakage
+
+
+def test_latent_teachers_do_not_compose():
+    """A hidden bit, Ber(.6) against Ber(.5); each of 50 answers flips it with probability .1 (THEORY 002-10)."""
+    coin = np.array([[0.9, 0.1], [0.1, 0.9]])
+    one = [np.array([0.4, 0.6]) @ coin, np.array([0.5, 0.5]) @ coin]
+    shared = Leakage(present=np.tile(one[0], (50, 1)), absent=np.tile(one[1], (50, 1)), shared=True)
+    assert shared.each(2.0).sum() == pytest.approx(1.264, abs=5e-4)
+    with pytest.raises(InputError, match="share random teachers do not compose"):
+        shared.together(2.0)
+    with pytest.raises(InputError, match="share random teachers"):
+        shared.epsilon(1e-5)
+    with pytest.raises(InputError, match="share random teachers"):
+        Leakage(present=one[0], absent=one[1], shared=True).together(2.0, repeats=2)
+    joint = {n: mixed_answers([0.4, 0.6], [0.5, 0.5], coin, repeats=n).together(2.0)[0] for n in (1, 2, 50)}
+    assert joint[2] == pytest.approx(0.0307, abs=5e-5)
+    assert joint[50] == pytest.approx(0.0392, abs=5e-5)
+    assert joint[1] == pytest.approx(renyi_divergence(*one, orders=2.0)[0])
+    cap = renyi_divergence([0.4, 0.6], [0.5, 0.5], orders=2.0)[0]
+    assert joint[50] <= cap
+
+
+def test_joint_laws_against_enumeration(rng):
+    hidden = rng.dirichlet(np.ones(3), size=2)
+    given = rng.dirichlet(np.ones(3), size=3)
+    laws = []
+    for law in hidden:
+        found = {}
+        for sequence in itertools.product(range(3), repeat=4):
+            key = tuple(np.bincount(sequence, minlength=3))
+            found[key] = found.get(key, 0.0) + float(law @ np.prod(given[:, sequence], axis=1))
+        laws.append([found[key] for key in sorted(found)])
+    joint = mixed_answers(hidden[0], hidden[1], given, repeats=4)
+    for order in (1.5, 2.0, 8.0):
+        exact = renyi_divergence(laws[0], laws[1], orders=order)[0]
+        assert joint.together(order)[0] == pytest.approx(exact, rel=1e-10)
+    with pytest.raises(InputError, match="different counts; at most"):
+        mixed_answers(hidden[0], hidden[1], given, repeats=5000)
+
+
+def test_fixed_votes_compose_exactly():
+    leak = vote_leakage([HISTOGRAM] * 3, [MOVED] * 3, sigma=2.0)
+    assert leak.together([2.0, 4.0]) == pytest.approx(3.0 * leak.each([2.0, 4.0])[0])
+    assert leak.together(2.0, repeats=5, backward=True)[0] == pytest.approx(15.0 * leak.each(2.0, backward=True)[0, 0])
+    once, often = leak.epsilon(1e-5), leak.epsilon(1e-5, repeats=20)
+    assert 0.0 < once.epsilon < often.epsilon
+    promised = NoisyVotes(sigma=2.0, classes=5).claim(1e-5, 60)
+    assert often.epsilon < promised.epsilon
+    p, q = (noisy_argmax_probabilities(v, sigma=2.0) for v in (HISTOGRAM, MOVED))
+    exact = max(np.log(p / q).max(), np.log(q / p).max())
+    assert vote_leakage(HISTOGRAM, MOVED, sigma=2.0).epsilon(0.0).epsilon == pytest.approx(exact, abs=2e-4)
+
+
+@pytest.mark.parametrize("votes", [HISTOGRAM, [30, 1, 1], [10, 10]])
+def test_the_exact_data_dependent_bound_lies_between(votes):
+    """At least every neighbour's divergence, at most the data-independent order / sigma^2; Papernot's is above it."""
+    orders = [1.5, 2.0, 5.0, 20.0]
+    exact = data_dependent_renyi(votes, sigma=2.0, orders=orders)
+    assert np.all(exact <= accounting.noisy_argmax_renyi(sigma=2.0, orders=orders) * (1.0 + 1e-9))
+    forward = data_dependent_renyi(votes, sigma=2.0, orders=orders, both=False)
+    published = accounting.noisy_argmax_renyi(sigma=2.0, orders=orders, votes=votes)
+    assert np.all(forward <= published * (1.0 + 1e-9) + 1e-15)
+    assert np.all(forward <= exact)
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        i, j = rng.choice(len(votes), 2, replace=False)
+        moved = np.array(votes)
+        moved[i] -= 1
+        moved[j] += 1
+        p, q = (noisy_argmax_probabilities(v, sigma=2.0) for v in (votes, moved))
+        assert np.all(renyi_divergence(p, q, orders=orders) <= exact * (1.0 + 1e-9))
+
+
+# ------------------------------------------------------------------------------------------------------------ ensembles
+
+
+def blobs(rng, rows=600, classes=3):
+    y = rng.integers(0, classes, rows)
+    x = rng.normal(size=(rows, classes))
+    x[np.arange(rows), y] += 2.0
+    return x, y
+
+
+def test_ensembles_vote(rng):
+    x, y = blobs(rng)
+    queries, truth = blobs(rng, 30)
+    party = np.arange(600) % 10
+    for ensemble, dataset, size in (
+        (RandomTeachers(learner=Logistic(), classes=3, teachers=10), (x, y), 10),
+        (FixedParties(learner=Logistic(), classes=3), (x, y, party), 10),
+        (Neighbours(classes=3, neighbors=15, sampling_rate=0.5), (x, y), 15),
+    ):
+        counts = ensemble.votes(dataset, queries, 3)
+        assert counts.shape == (30, 3)
+        assert np.all(counts.sum(axis=1) == size)
+        assert (counts.argmax(axis=1) == truth).mean() > 0.7
+        assert np.array_equal(counts, ensemble.votes(dataset, queries, 3))
+    assert RandomTeachers(learner=Logistic(), classes=3, teachers=2).shared
+    assert not Neighbours(classes=3).shared
+
+
+def test_one_record_changes_one_vote(rng):
+    from sklearn.neighbors import KNeighborsClassifier
+
+    x, y = blobs(rng, rows=120)
+    queries = rng.normal(size=(40, 3))
+    learner = Sklearn(lambda seed: KNeighborsClassifier(3))
+    for ensemble, extra in (
+        (RandomTeachers(learner=learner, classes=3, teachers=8), ()),
+        (FixedParties(learner=learner, classes=3), (np.arange(120) % 8,)),
+    ):
+        other = y.copy()
+        other[7] = (other[7] + 1) % 3
+        first, second = (ensemble.votes((x, labels, *extra), queries, 1) for labels in (y, other))
+        changed = np.abs(first - second).sum(axis=1)
+        assert set(changed) <= {0, 2}
+        assert changed.max() == 2
+
+
+def test_neighbours_are_included_as_often_as_the_formula_says(rng):
+    """A new point of its own class, at several ranks: how often it votes (THEORY 002-12)."""
+    x = np.arange(1.0, 61.0)[:, None]
+    y = np.zeros(60, dtype=int)
+    for rank in (1, 10, 30):
+        labels = y.copy()
+        labels[rank - 1] = 1
+        ensemble = Neighbours(classes=2, neighbors=5, sampling_rate=0.3)
+        counts = ensemble.votes((x, labels), np.zeros((4000, 1)), 7)
+        exact = mechanisms.knn_inclusion_probability(rank=rank, neighbors=5, sampling_rate=0.3)
+        assert stats.binomtest(int(counts[:, 1].sum()), 4000, exact).pvalue > 1e-3
+
+
+def test_refusals(rng):
+    with pytest.raises(InputError, match="lines of 3 counts"):
+        NoisyVotes(sigma=1.0, classes=3).release([[1, 2]], 1)
+    with pytest.raises(InputError, match="needs `confident`"):
+        NoisyVotes(sigma=1.0, classes=3, bug=BUGS[2])
+    with pytest.raises(InputError, match="`bug` must be one of"):
+        NoisyVotes(sigma=1.0, classes=3, bug="something")
+    with pytest.raises(InputError, match="must have one shape"):
+        Leakage(present=[[0.5, 0.5]], absent=[[0.2, 0.3, 0.5]], shared=False)
+    with pytest.raises(InputError, match="at most the 20 rows"):
+        RandomTeachers(learner=Logistic(), classes=3, teachers=30).votes(blobs(rng, 20), np.zeros((1, 3)), 1)
