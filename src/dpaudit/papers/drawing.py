@@ -193,7 +193,15 @@ def _attacks(ax: Any, rows: list[dict[str, Any]]) -> None:
     for name, (mark, bound, estimate) in attacks.items():
         if bound in rows[0]:
             ax.plot(_of(rows, bound), places, mark, ms=4, label=f"{name}, median bound")
-            ax.plot(_of(rows, estimate), places, mark, ms=5, mfc="none", color="0.4", label=f"{name}, as published")
+            ax.plot(
+                _of(rows, estimate),
+                places,
+                mark,
+                ms=5,
+                mfc="none",
+                color="0.4",
+                label=f"{name}, as published (estimate)",
+            )
     names = [f"{row['mechanism']}, {'inf' if row['epsilon'] is None else format(row['epsilon'], 'g')}" for row in rows]
     ax.set_yticks(places, names, fontsize=7)
     ax.set_xlabel("epsilon (labels: replacement; membership: substitution)")

@@ -497,6 +497,8 @@ class OverFitted:
 
 def leaky_rows(scale: Scale, seed: int, execution: Execution) -> Rows:
     rows: Rows = []
+    if scale.fetched:
+        data.adult()  # here first, so that missing data is a refusal and no failed run
     for epsilon, games in ((None, scale.leaky_games), (1.0, scale.private_games)):
         work = OverFitted(scale.members, scale.trees, scale.fetched, epsilon)
         counts = _played(execution, work, seed, games, f"forest, epsilon {epsilon}")

@@ -5,6 +5,9 @@ trained once, on rows that are in no game. Every number comes in two kinds: a bo
 95%, if the blind gate is open), and the paper's own number (its score, the Gaussian family, the largest of 100 shares
 of guesses, averaged over plays of one model), which is an estimate.
 
+Games of one mechanism share a pool of rows and a proxy, so they are not independent of each other; those of PATE-FM
+share teachers and members too. Which rows are the pool is fixed; the seed decides everything else.
+
 Membership is another relation, substitution of a record, than replacement of a label. A label's epsilon does not limit
 it, so bounds on the two stand side by side and are never compared.
 """
@@ -26,6 +29,7 @@ from dpaudit.bounds import LowerBound, Outcome
 from dpaudit.estimators.thresholds import Fixed, Uncorrected
 from dpaudit.execution import Execution, distinct_seeds, stream
 from dpaudit.games import Observational, held_out_membership
+from dpaudit.mechanisms.dpsgd.modules import torch_or_refuse
 from dpaudit.mechanisms.label_dp import (
     Alibi,
     Boosted,
@@ -40,7 +44,7 @@ from dpaudit.mechanisms.label_dp import (
     Shares,
     Sklearn,
 )
-from dpaudit.mechanisms.label_dp.learners import Model, one_hot
+from dpaudit.mechanisms.label_dp.learners import Model, catboost_or_refuse, one_hot
 from dpaudit.papers._figure import Rows
 from dpaudit.proxies import Categorical
 
@@ -57,12 +61,12 @@ class Sizes:
     """How much of everything; `games` are for the larger epsilons, `private_games` for 1 and below."""
 
     picture_members: int = 5000
-    picture_epochs: int = 30
+    picture_epochs: int = 20
     proxy_epochs: int = 12
     teachers: int = 100
     teacher_labels: int = 100
-    teacher_steps: int = 400
-    student_steps: int = 800
+    teacher_steps: int = 300
+    student_steps: int = 600
     compared_teachers: int = 10
     queries: tuple[tuple[float, int], ...] = ((INFINITE, 1000), (10.0, 250), (1.0, 25))
     row_members: int = 10_000
@@ -79,7 +83,6 @@ class Sizes:
     )
     text_members: int = 5000
     text_words: int = 20_000
-    text_games: int = 5
     games: int = 5
     private_games: int = 20
     plays: int = 3
@@ -104,7 +107,6 @@ SMALL = Sizes(
     row_queries=((INFINITE, 50), (8.0, 40), (4.0, 30), (2.0, 20), (1.0, 20), (0.1, 10)),
     text_members=150,
     text_words=64,
-    text_games=1,
     games=1,
     private_games=2,
     plays=1,
@@ -140,6 +142,7 @@ def _components(flat: NDArray[Any]) -> NDArray[np.float64]:
 @lru_cache(maxsize=1)
 def picture_task(sizes: Sizes) -> Task:
     """Fashion-MNIST: 35,000 pictures to play with, and 35,000 others."""
+    torch_or_refuse()
     if sizes.fetched:
         train_x, train_y, test_x, test_y = data.fashion_mnist()
         encoded = data.fashion_mnist_features()[:35_000]
@@ -156,6 +159,7 @@ def picture_task(sizes: Sizes) -> Task:
 @lru_cache(maxsize=1)
 def row_task(sizes: Sizes) -> Task:
     """Census-Income: a rare label, as clicks are."""
+    catboost_or_refuse()
     if sizes.fetched:
         x, y = data.census()
     else:
@@ -191,14 +195,16 @@ class ProxyPart:
 
     task: str
     sizes: Sizes
+    seed: int
 
     def __call__(self, number: int) -> list[float]:
         task = TASKS[self.task][0](self.sizes)
+        own = distinct_seeds(self.seed, f"proxy of {self.task}", number + 1)[number]
         x, y = task.other
         kept = (
             4 * len(y) // 5 if self.task == "texts" else len(y)
         )  # a penalised regression is too careful: mended below
-        model = self.learners[number].fit(x[:kept], one_hot(y[:kept], task.classes), seed=number + 1)
+        model = self.learners[number].fit(x[:kept], one_hot(y[:kept], task.classes), seed=own)
         law = model.predict_proba(task.x)
         if kept < len(y):
             both = Categorical(np.concatenate([model.predict_proba(x[kept:]), law]))
@@ -217,11 +223,12 @@ class ProxyPart:
 
 
 @lru_cache(maxsize=1)
-def proxy_of(task: str, sizes: Sizes, execution: Execution) -> NDArray[np.float64]:
+def proxy_of(task: str, sizes: Sizes, seed: int, execution: Execution) -> NDArray[np.float64]:
     """What a task's proxy says of the rows that games are played with: it is trained once, on other rows."""
-    part = ProxyPart(task, sizes)
+    rows = len(TASKS[task][0](sizes).y)  # here first, so that missing data is a refusal and no failed run
+    part = ProxyPart(task, sizes, seed)
     found = np.mean(execution.map(part, range(len(part.learners)), title=f"{task}, proxy"), axis=0)
-    return np.asarray(found).reshape(len(TASKS[task][0](sizes).y), -1)
+    return np.asarray(found).reshape(rows, -1)
 
 
 # ----------------------------------------------------------------------------------------------------------- mechanisms
@@ -243,6 +250,11 @@ def picture_mechanisms(task: Task, inside: NDArray[np.intp], epsilon: float, siz
     }
 
 
+def few_trees(sizes: Sizes) -> int:
+    """Of PATE's teachers and student, which have few rows."""
+    return max(10, sizes.trees // 5)
+
+
 def row_mechanisms(task: Task, inside: NDArray[np.intp], epsilon: float, sizes: Sizes) -> dict[str, Any]:
     learner: Learner = Boosted(trees=sizes.trees, depth=8)
     common: dict[str, Any] = {"epsilon": epsilon, "classes": 2, "learner": learner}
@@ -252,7 +264,7 @@ def row_mechanisms(task: Task, inside: NDArray[np.intp], epsilon: float, sizes: 
         "queries": dict(sizes.row_queries)[epsilon],
         "delta": DELTA,
     }
-    few = Boosted(trees=max(10, sizes.trees // 5), depth=4)
+    few = Boosted(trees=few_trees(sizes), depth=4)
     return {
         "LP-1ST": OneStage(**common),
         "LP-1ST (domain prior)": OneStage(prior=Shares(known), **common),
@@ -409,7 +421,7 @@ def played(
 ) -> Cells:
     """All games of a task; `sizes.private_games` for epsilon 1 and below."""
     cells: Cells = {}
-    proxy = proxy_of(task, sizes, execution)
+    proxy = proxy_of(task, sizes, seed, execution)
     names = list(TASKS[task][1](TASKS[task][0](sizes), np.arange(1), 1.0, sizes))
     for epsilon in epsilons:
         games = sizes.private_games if epsilon <= 1.0 else sizes.games
@@ -494,10 +506,10 @@ class Students:
 @lru_cache(maxsize=1)
 def pate_fm(sizes: Sizes, seed: int, execution: Execution) -> tuple[Rows, Cells]:
     """What the teachers and their answers were like, and the students' games. All games share one set of teachers."""
+    proxy = proxy_of("pictures", sizes, seed, execution)
     teacher = Teacher(sizes, seed)
     lines = np.array(execution.map(teacher, range(sizes.teachers), title="PATE-FM, teachers"))
     counts = one_hot(lines[:, 2:].astype(np.int64), 10).sum(axis=0).astype(np.int64)
-    proxy = proxy_of("pictures", sizes, execution)
     rows: Rows = []
     cells: Cells = {}
     for epsilon, queries in sizes.queries:

@@ -58,10 +58,10 @@ def test_the_seed_decides_everything(digits):
     x, y = digits
     for learner in (Network(epochs=1, shifts=1), FixMatch(steps=3)):
         torch.manual_seed(1)
-        first = learner.fit(x[:60], one_hot(y[:60], 10), seed=5, unlabelled=x[:200]).predict_proba(x[:20])
+        first = learner.fit(x[:60], one_hot(y[:60], 10), seed=2**100, unlabelled=x[:200]).predict_proba(x[:20])
         torch.manual_seed(2)
         before = torch.random.get_rng_state()
-        again = learner.fit(x[:60], one_hot(y[:60], 10), seed=5, unlabelled=x[:200]).predict_proba(x[:20])
+        again = learner.fit(x[:60], one_hot(y[:60], 10), seed=2**100, unlabelled=x[:200]).predict_proba(x[:20])
         assert torch.equal(before, torch.random.get_rng_state())  # nobody else's numbers are used up
         assert np.array_equal(first, again)
         other = learner.fit(x[:60], one_hot(y[:60], 10), seed=6, unlabelled=x[:200]).predict_proba(x[:20])
@@ -91,7 +91,8 @@ def test_changes_of_pictures_stay_pictures(digits):
     one[0, 0, 2, 2] = 1.0
     places = {tuple((_weak(one, rng, 1)[0, 0] == 1.0).nonzero()[0].tolist()) for _ in range(200)}
     assert places == {(r, c) for r in (1, 2, 3) for c in (1, 2, 3)}
-    assert (strong - shown).abs().mean() > (weak - shown).abs().mean() / 2
+    assert (strong - shown).abs().mean() > 0.2
+    assert (strong - weak).abs().mean() > 0.2
 
 
 def test_mechanisms_with_networks(digits):
@@ -115,5 +116,7 @@ def test_refusals(digits):
         FixMatch().fit(x[:10], one_hot(y[:10], 10), seed=1)
     with pytest.raises(InputError, match=r"pictures must be .*, got \(10, 64\)"):
         Network().fit(x[:10].reshape(10, -1), one_hot(y[:10], 10), seed=1)
+    with pytest.raises(InputError, match="one for each label"):
+        Network().fit(x[:10], one_hot(y[:60], 10), seed=1)
     with pytest.raises(InputError, match="`epochs` must be at least 1"):
         Network(epochs=0)

@@ -8,6 +8,7 @@ import dpaudit as da
 from dpaudit import InputError
 from dpaudit.mechanisms import AdditiveLaplace, PriorResponse
 from dpaudit.mechanisms.label_dp import corrected
+from dpaudit.mechanisms.label_dp.releases import grid_laplace
 from dpaudit.proxies import Categorical
 
 EPSILONS = (0.1, 1.0, 2.0, 4.0, 8.0)
@@ -65,13 +66,33 @@ def test_the_density_of_additive_noise_meets_its_epsilon(epsilon, rng):
     assert far[0, 0] - far[0, 1] == pytest.approx(epsilon)
 
 
-def test_the_last_bits_of_additive_noise_tell_nothing():
-    """Every release is a multiple of 2^-30, so that differences are exact and extreme scores are equal."""
-    mechanism = AdditiveLaplace(epsilon=1.0, classes=2)
-    released = mechanism.release(np.full(4000, 1), 5)
-    assert np.array_equal(released * 2.0**30, np.round(released * 2.0**30))
-    scores = np.diff(mechanism.log_density(released), axis=1)[:, 0]
-    assert set(scores[np.abs(scores) > 1.0 - 1e-6]) == {-1.0, 1.0}
+@pytest.mark.parametrize("scale", [0.25, 2.0, 20.0, 3000.0])
+def test_noise_on_a_grid_has_the_discrete_laplace_law(scale):
+    drawn = grid_laplace(np.random.default_rng(3), scale, (300_000,))
+    cell = min(1.0, 2.0 ** np.floor(np.log2(scale / 1024.0)))
+    cells = drawn / cell
+    assert np.array_equal(cells, np.round(cells))
+    assert (1.0 / cell).is_integer()
+    step = cell / scale
+    edges = np.unique(np.round(np.array([-3.0, -1.0, -0.3, -0.05, 0.05, 0.3, 1.0, 3.0]) / step)) + 0.5
+    zero = np.tanh(step / 2.0)  # P(0) of P(k) = tanh(step / 2) e^(-step |k|)
+    above = np.where(edges < 0, 1.0, zero * np.exp(-step * np.ceil(np.abs(edges))) / -np.expm1(-step))
+    below = np.where(edges < 0, zero * np.exp(-step * np.ceil(np.abs(edges))) / -np.expm1(-step), 1.0 - above)
+    masses = np.diff(np.concatenate([[0.0], below, [1.0]]))
+    counts = np.histogram(cells, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
+    assert stats.chisquare(counts, 300_000 * masses).pvalue > 1e-3
+
+
+def test_additive_noise_can_be_any_cell_far_out():
+    """In the tails of a continuous law most cells cannot come out, and that tells whether 1 was added."""
+    scale, rng = 20.0, np.random.default_rng(5)
+    cell = 2.0 ** np.floor(np.log2(scale / 1024.0))
+    far = np.abs(grid_laplace(rng, scale, (4_000_000,))) / cell
+    tail = far[(far > 5 * scale / cell) & (far < 5.05 * scale / cell)]  # some 60 cells, 21 draws each or so
+    lowest, highest = np.ceil(5 * scale / cell) + 1, np.floor(5.05 * scale / cell) - 1
+    assert set(np.arange(lowest, highest + 1)) <= set(tail)
+    odd = grid_laplace(rng, scale, (100_000,)) / cell
+    assert abs((odd % 2 == 1).mean() - 0.5) < 0.01
 
 
 def test_posteriors_of_additive_noise_are_calibrated(rng):
@@ -88,7 +109,8 @@ def test_undoing_the_noise_gives_the_law_back(rng):
         kept = np.exp(epsilon) / (np.exp(epsilon) + 3.0)
         seen = law * kept + (1.0 - law) * (1.0 - kept) / 3.0
         assert corrected(seen, epsilon=epsilon, floor=1e-12) == pytest.approx(law, abs=1e-9)
-    assert corrected([[1.0, 0.0]], epsilon=np.inf).tolist() == [[1.0, 0.0]]
+    for epsilon in (800.0, np.inf):
+        assert corrected([[1.0, 0.0]], epsilon=epsilon).tolist() == [[1.0, 0.0]]
     assert corrected([[0.0, 1.0]], epsilon=1.0)[0, 0] == pytest.approx(0.01, rel=0.5)  # surer than the noise allows
 
 
@@ -99,3 +121,9 @@ def test_refusals():
         PriorResponse(epsilon=1.0, prior=PRIORS).release(np.array([0.5]), 1)
     with pytest.raises(InputError, match="`epsilon` must be"):
         AdditiveLaplace(epsilon=-1.0, classes=3)
+    with pytest.raises(InputError, match=r"`epsilon` must be in \[0, 30\]|between"):
+        PriorResponse(epsilon=31.0, prior=PRIORS)
+    with pytest.raises(InputError, match="at least two classes"):
+        corrected([0.5, 0.5], epsilon=1.0)
+    with pytest.raises(TypeError, match="relation"):  # replacing a label is all that it protects
+        AdditiveLaplace(epsilon=1.0, classes=3, relation="add-remove")

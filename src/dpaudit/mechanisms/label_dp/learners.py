@@ -45,10 +45,7 @@ def one_hot(labels: Any, classes: int) -> NDArray[np.float64]:
     >>> one_hot([1, 0], 3).tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    numbers = np.asarray(labels)
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= classes):
-        raise InputError(f"labels must be class numbers 0 to {classes - 1}, got {numbers.min()} to {numbers.max()}.")
-    return np.eye(classes)[numbers]
+    return np.eye(classes)[np.asarray(labels)]
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Sklearn:
             return Constant(seen / seen.sum())
         found = weights[rows, labels]
         soft = {} if np.all(found == 1.0) else {"sample_weight": found}
-        model = self.build(seed)
+        model = self.build(seed % 2**32)
         model.fit(x[rows], labels, **soft)
         return _Aligned(model, weights.shape[1])
 
@@ -111,6 +108,17 @@ class Logistic:
         return Sklearn(lambda _: LogisticRegression(C=self.strength, max_iter=2000)).fit(x, weights, seed=seed)
 
 
+def catboost_or_refuse() -> Any:
+    try:
+        import catboost
+    except ImportError:
+        raise InputError(
+            "boosted trees need the package catboost, which is not installed.",
+            "pip install 'dpaudit[catboost]', or use Logistic or Sklearn.",
+        ) from None
+    return catboost
+
+
 @dataclass(frozen=True, kw_only=True)
 class Boosted:
     """Gradient boosted trees by CatBoost, on one thread so that any machine finds the same trees."""
@@ -125,16 +133,10 @@ class Boosted:
         check.number("learning_rate", self.learning_rate, low=1e-6, high=1.0)
 
     def fit(self, x: Any, weights: NDArray[np.float64], *, seed: int, unlabelled: Any = None) -> Model:
-        try:
-            from catboost import CatBoostClassifier
-        except ImportError:
-            raise InputError(
-                "boosted trees need the package catboost, which is not installed.",
-                "pip install 'dpaudit[catboost]', or use Logistic or Sklearn.",
-            ) from None
+        catboost = catboost_or_refuse()
 
         def build(seed: int) -> Any:
-            return CatBoostClassifier(
+            return catboost.CatBoostClassifier(
                 iterations=self.trees,
                 depth=self.depth,
                 learning_rate=self.learning_rate,

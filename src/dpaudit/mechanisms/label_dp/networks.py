@@ -21,7 +21,7 @@ READ = 2048
 """Pictures that are looked at together when nothing is learnt."""
 
 
-def pictures(x: Any) -> NDArray[np.float32]:
+def pictures(x: Any, rows: int | None = None) -> NDArray[np.float32]:
     """Pictures as (rows, channels, height, width) with numbers in about [-1, 1]; a grey one has one channel."""
     found = np.asarray(x)
     if found.ndim == 3:
@@ -30,6 +30,8 @@ def pictures(x: Any) -> NDArray[np.float32]:
         raise InputError(
             f"pictures must be (rows, height, width) or (rows, channels, height, width), got {found.shape}."
         )
+    if (rows is not None and len(found) != rows) or min(found.shape[2:]) < 4:
+        raise InputError(f"pictures must be {rows} of at least 4 x 4 pixels, one for each label, got {found.shape}.")
     scaled = found.astype(np.float32) / np.float32(127.5) - np.float32(1.0) if found.dtype == np.uint8 else found
     return np.ascontiguousarray(scaled, dtype=np.float32)
 
@@ -54,11 +56,11 @@ class Network:
         check.count("shifts", self.shifts)
 
     def fit(self, x: Any, weights: NDArray[np.float64], *, seed: int, unlabelled: Any = None) -> _Fitted:
-        shown = pictures(x)
+        shown = pictures(x, len(weights))
         torch = torch_or_refuse()
         with one_thread(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            rng = torch.Generator().manual_seed(seed + 1)
+            torch.manual_seed(seed % 2**63)
+            rng = torch.Generator().manual_seed((seed + 1) % 2**63)
             module = _module(shown.shape[1:], weights.shape[1], self.channels, self.hidden)
             pixels, targets = torch.from_numpy(shown), torch.from_numpy(np.asarray(weights, dtype=np.float32))
             steps = self.epochs * -(-len(shown) // self.batch)
@@ -110,9 +112,9 @@ class FixMatch:
             raise InputError("FixMatch learns from pictures without labels; `unlabelled` must be given, got none.")
         torch = torch_or_refuse()
         with one_thread(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            rng = torch.Generator().manual_seed(seed + 1)
-            labelled, free = (torch.from_numpy(pictures(rows)) for rows in (x, unlabelled))
+            torch.manual_seed(seed % 2**63)
+            rng = torch.Generator().manual_seed((seed + 1) % 2**63)
+            labelled, free = torch.from_numpy(pictures(x, len(weights))), torch.from_numpy(pictures(unlabelled))
             targets = torch.from_numpy(np.asarray(weights, dtype=np.float32))
             module = _module(labelled.shape[1:], targets.shape[1], self.channels, self.hidden)
             optimiser, schedule = _adam(module, self.learning_rate, self.steps)

@@ -12,7 +12,7 @@ rows themselves (in-domain) or other data (out-of-domain).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +22,7 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.execution import stream
 from dpaudit.mechanisms.label_dp.learners import Model
-from dpaudit.mechanisms.label_dp.releases import GRID
+from dpaudit.mechanisms.label_dp.releases import grid_laplace
 from dpaudit.proxies import Categorical
 
 LEAST = 1e-3
@@ -37,12 +37,12 @@ class Prior(Protocol):
     def of(self, x: Any, labels: NDArray[np.int64], classes: int, seed: int) -> Categorical: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shares:
     """The same law for every row: how often each label occurs, as known from elsewhere."""
 
     shares: Any
-    epsilon: float = 0.0
+    epsilon: float = field(default=0.0, init=False)
 
     def of(self, x: Any, labels: NDArray[np.int64], classes: int, seed: int) -> Categorical:
         law = check.law("shares", self.shares)
@@ -56,7 +56,7 @@ class Pretrained:
     """What a model says that never saw these labels."""
 
     model: Model
-    epsilon: float = 0.0
+    epsilon: float = field(default=0.0, init=False)
 
     def of(self, x: Any, labels: NDArray[np.int64], classes: int, seed: int) -> Categorical:
         return possible(self.model.predict_proba(x))
@@ -91,15 +91,15 @@ class Clusters:
         """The noisy counts that are released, (groups, labels), and the group of each row."""
         from sklearn.cluster import MiniBatchKMeans
 
-        seen = np.asarray(x if self.features is None else self.features, dtype=np.float32).reshape(len(labels), -1)
+        shown = x if self.features is None else self.features
+        if not hasattr(shown, "__array__") or len(shown) != len(labels):
+            raise InputError(f"`features` must be a matrix with one line for each of the {len(labels)} rows.")
+        seen = np.asarray(shown, dtype=np.float32).reshape(len(labels), -1)
         means = MiniBatchKMeans(min(self.groups, len(labels)), random_state=seed % 2**32, n_init=1)
         group = np.asarray(means.fit_predict(seen), dtype=np.intp)
         counts = np.zeros((self.groups, classes))
         np.add.at(counts, (group, labels), 1.0)
-        noise = stream(seed, "counts of a prior").laplace(scale=2.0 / self.epsilon, size=counts.shape)
-        return np.round(
-            (counts + noise) / GRID
-        ) * GRID, group  # the last bits of a float would tell (THEORY 6.2, row 17)
+        return counts + grid_laplace(stream(seed, "counts of a prior"), 2.0 / self.epsilon, counts.shape), group
 
 
 def possible(probabilities: Any) -> Categorical:

@@ -7,7 +7,7 @@ label. Features are public. An infinite epsilon trains on the labels as they are
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,25 +20,54 @@ from dpaudit.bounds import Relation, UpperBound
 from dpaudit.execution import distinct_seeds, stream
 from dpaudit.mechanisms.label_dp.learners import Learner, Model, one_hot
 from dpaudit.mechanisms.label_dp.priors import Prior, possible
-from dpaudit.mechanisms.label_dp.releases import AdditiveLaplace, PriorResponse, corrected, pure
+from dpaudit.mechanisms.label_dp.releases import (
+    LARGEST_EPSILON,
+    AdditiveLaplace,
+    PriorResponse,
+    as_labels,
+    corrected,
+    pure,
+)
 from dpaudit.proxies import Categorical
 
 Labels = NDArray[np.int64]
 
 
 def _checked(dataset: Any, classes: int) -> tuple[Any, Labels]:
-    x, y = dataset
-    labels = np.asarray(y)
-    if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.size != x.shape[0] or not labels.size:
-        raise InputError(f"labels must be {x.shape[0]} class numbers, got {labels.dtype} of shape {labels.shape}.")
-    if labels.min() < 0 or labels.max() >= classes:
-        raise InputError(f"labels must be class numbers 0 to {classes - 1}, got {labels.min()} to {labels.max()}.")
-    return x, labels.astype(np.int64)
+    """Features with a `shape`, finite where they are numbers, and as many class numbers."""
+    try:
+        x, y = dataset
+    except (TypeError, ValueError):
+        raise InputError("a data set must be a pair of features and labels (x, y).") from None
+    if not hasattr(x, "shape") or not x.shape or not x.shape[0]:
+        raise InputError(f"features must be an array with at least one row, got {type(x).__name__}.")
+    if isinstance(x, np.ndarray) and x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise InputError("features must be finite.", "fill gaps, or add a column that says where they are.")
+    return x, as_labels(y, x.shape[0], classes)
+
+
+def _check_fields(mechanism: Any, least: float = 1e-6) -> None:
+    """What all mechanisms here have."""
+    epsilon = check.number("epsilon", mechanism.epsilon, low=least, infinite=True)
+    if LARGEST_EPSILON < epsilon < math.inf:
+        limit = f"at most {LARGEST_EPSILON:g}, or infinite for labels as they are"
+        raise InputError(f"`epsilon` must be {limit}, got {epsilon:g}.")
+    check.count("classes", mechanism.classes, low=2)
+    check.number("noise_scale", mechanism.noise_scale, low=1e-6, high=1.0)
+
+
+def _one_seed(seed: int, purpose: str) -> int:
+    """Learners draw from a seed of their own: one that was the noise's could undo it."""
+    return distinct_seeds(seed, purpose, 1)[0]
+
+
+def _refuse_infinite(epsilon: float) -> None:
+    if math.isinf(epsilon):
+        raise InputError("an infinite epsilon promises nothing.", "audit it without a claim.")
 
 
 def _promise(epsilon: float, delta: float, method: str) -> UpperBound:
-    if math.isinf(epsilon):
-        raise InputError("an infinite epsilon promises nothing.", "audit it without a claim.")
+    _refuse_infinite(epsilon)
     return pure(epsilon, delta, Relation.LABEL, method)
 
 
@@ -56,7 +85,8 @@ class OneStage:
     correct_noise
         Undo the noise in what was learnt (`releases.corrected`); without a prior only.
     noise_scale
-        Below 1 a broken twin, which releases with epsilon / noise_scale and claims epsilon.
+        Below 1 a broken twin: labels are released with what the prior left of epsilon, divided by it; the claim, the
+        prior, and what `correct_noise` undoes stay those of epsilon.
     """
 
     epsilon: float
@@ -65,13 +95,13 @@ class OneStage:
     prior: Prior | None = None
     correct_noise: bool = False
     noise_scale: float = 1.0
-    relation: Relation = Relation.LABEL
+    relation: Relation = field(default=Relation.LABEL, init=False)
 
     def __post_init__(self) -> None:
-        check.number("epsilon", self.epsilon, low=1e-6, infinite=True)
+        _check_fields(self)
         if self.prior is not None and self.correct_noise:
             raise InputError("`correct_noise` undoes plain randomised response; leave `prior` out, got both.")
-        if self.prior is not None and not self.prior.epsilon < self.epsilon:
+        if self.prior is not None and not 0.0 <= self.prior.epsilon < self.epsilon:
             raise InputError(
                 f"`epsilon` must be above what the prior spends ({self.prior.epsilon:g}), got {self.epsilon:g}."
             )
@@ -88,11 +118,12 @@ class OneStage:
             law = self.prior.of(x, y, self.classes, seed)
             left = self.epsilon - self.prior.epsilon
             response = PriorResponse(epsilon=left, prior=law, noise_scale=self.noise_scale)
-        return response.release(y, seed)
+        return response.release(y, _one_seed(seed, "noise of labels"))
 
     def release(self, dataset: Any, seed: int) -> Model:
         x, y = _checked(dataset, self.classes)
-        learnt = self.learner.fit(x, one_hot(self.labels(x, y, seed), self.classes), seed=seed)
+        labels = one_hot(self.labels(x, y, seed), self.classes)
+        learnt = self.learner.fit(x, labels, seed=_one_seed(seed, "learner"))
         return _Corrected(learnt, self.epsilon) if self.correct_noise else learnt
 
     def claim(self, delta: float) -> UpperBound:
@@ -126,32 +157,35 @@ class MultiStage:
     learner: Learner
     stages: int = 2
     noise_scale: float = 1.0
-    relation: Relation = Relation.LABEL
+    relation: Relation = field(default=Relation.LABEL, init=False)
 
     def __post_init__(self) -> None:
-        check.number("epsilon", self.epsilon, low=1e-6, infinite=True)
+        _check_fields(self)
         check.count("stages", self.stages, low=1)
 
     def labels(self, x: Any, y: Labels, seed: int) -> Labels:
         """The labels as released, in the order of the rows."""
         if math.isinf(self.epsilon):
             return y
+        if self.stages > y.size:
+            raise InputError(f"`stages` must be at most the {y.size} rows, got {self.stages}.")
         parts = np.array_split(stream(seed, "stages").permutation(y.size), self.stages)
-        seeds = distinct_seeds(seed, "stages", self.stages)
+        noises, learners = (distinct_seeds(seed, f"{what} of stages", self.stages) for what in ("noise", "learner"))
         found = np.zeros_like(y)
-        for stage, (part, own) in enumerate(zip(parts, seeds, strict=True)):
+        for stage, part in enumerate(parts):
             prior = Categorical(np.full((part.size, self.classes), 1.0 / self.classes))
             if stage:
                 before = np.concatenate(parts[:stage])
-                model = self.learner.fit(x[before], one_hot(found[before], self.classes), seed=own)
+                model = self.learner.fit(x[before], one_hot(found[before], self.classes), seed=learners[stage])
                 prior = possible(model.predict_proba(x[part]))
             response = PriorResponse(epsilon=self.epsilon, prior=prior, noise_scale=self.noise_scale)
-            found[part] = response.release(y[part], own)
+            found[part] = response.release(y[part], noises[stage])
         return found
 
     def release(self, dataset: Any, seed: int) -> Model:
         x, y = _checked(dataset, self.classes)
-        return self.learner.fit(x, one_hot(self.labels(x, y, seed), self.classes), seed=seed)
+        labels = one_hot(self.labels(x, y, seed), self.classes)
+        return self.learner.fit(x, labels, seed=_one_seed(seed, "learner"))
 
     def claim(self, delta: float) -> UpperBound:
         return _promise(self.epsilon, delta, f"labels by randomised response with priors, in {self.stages} parts")
@@ -173,15 +207,15 @@ class Alibi:
     learner: Learner
     rounds: int = 2
     noise_scale: float = 1.0
-    relation: Relation = Relation.LABEL
+    relation: Relation = field(default=Relation.LABEL, init=False)
 
     def __post_init__(self) -> None:
-        check.number("epsilon", self.epsilon, low=1e-6, infinite=True)
+        _check_fields(self)
         check.count("rounds", self.rounds, low=1)
 
     def released(self, y: Labels, seed: int) -> NDArray[np.float64]:
         """The noisy one-hot labels."""
-        return self._noise.release(y, seed)
+        return self._noise.release(y, _one_seed(seed, "noise of labels"))
 
     @property
     def _noise(self) -> AdditiveLaplace:
@@ -190,10 +224,10 @@ class Alibi:
     def release(self, dataset: Any, seed: int) -> Model:
         x, y = _checked(dataset, self.classes)
         if math.isinf(self.epsilon):
-            return self.learner.fit(x, one_hot(y, self.classes), seed=seed)
+            return self.learner.fit(x, one_hot(y, self.classes), seed=_one_seed(seed, "learner"))
         noisy = self.released(y, seed)
         prior = Categorical(np.full((y.size, self.classes), 1.0 / self.classes))
-        for own in distinct_seeds(seed, "rounds", self.rounds):
+        for own in distinct_seeds(seed, "learners of rounds", self.rounds):
             believed = self._noise.posterior(noisy, prior)
             model = self.learner.fit(x, believed.probabilities, seed=own)
             prior = possible(model.predict_proba(x))
@@ -234,10 +268,10 @@ class Pate:
     queries: int = 100
     delta: float = 1e-5
     noise_scale: float = 1.0
-    relation: Relation = Relation.LABEL
+    relation: Relation = field(default=Relation.LABEL, init=False)
 
     def __post_init__(self) -> None:
-        check.number("epsilon", self.epsilon, low=1e-3, infinite=True)
+        _check_fields(self, least=1e-3)
         check.count("teachers", self.teachers, low=1)
         check.count("queries", self.queries, low=1)
 
@@ -267,7 +301,7 @@ class Pate:
 
     def teacher(self, x: Any, y: Labels, seed: int, number: int) -> Model:
         """One teacher, trained on its own part of the labels, and on all features if its learner takes them."""
-        part, own = self.part(y.size, seed, number), distinct_seeds(seed, "teachers", self.teachers)[number]
+        part, own = self.part(y.size, seed, number), distinct_seeds(seed, "learners of teachers", self.teachers)[number]
         return self.learner.fit(x[part], one_hot(y[part], self.classes), seed=own, unlabelled=x)
 
     def answers(self, counts: NDArray[Any], seed: int) -> Labels:
@@ -278,14 +312,13 @@ class Pate:
     def student_of(self, x: Any, counts: NDArray[Any], asked: NDArray[np.intp], seed: int) -> Model:
         """What is published: the student of the noisy answers."""
         labels = one_hot(self.answers(counts, seed), self.classes)
-        return (self.student or self.learner).fit(x[asked], labels, seed=seed, unlabelled=x)
+        return (self.student or self.learner).fit(x[asked], labels, seed=_one_seed(seed, "student"), unlabelled=x)
 
     def release(self, dataset: Any, seed: int) -> Model:
         x, y = _checked(dataset, self.classes)
         return self.student_of(x, *self.votes(x, y, seed), seed)
 
     def claim(self, delta: float) -> UpperBound:
-        if math.isinf(self.epsilon):
-            raise InputError("an infinite epsilon promises nothing.", "audit it without a claim.")
+        _refuse_infinite(self.epsilon)
         bound = accounting.noisy_argmax(sigma=self.sigma, queries=self.queries, delta=delta, relation=self.relation)
         return replace(bound, method=f"noisy votes of {self.teachers} teachers on {self.queries} rows")

@@ -5,6 +5,7 @@
 | `ensembles` | who votes: `RandomTeachers` (PATE), `FixedParties` (CaPC), `Neighbours` (Private-kNN) |
 | `answers` | how votes become answers: `NoisyVotes`, honest or with a named bug |
 | `laws` | the exact law of an answer |
+| `vote_models` | laws of votes estimated from trainings, with their uncertainty carried along |
 | `leakage` | what an attack instance leaks, exactly: Renyi curves, epsilon at delta, joint and data-dependent laws |
 """
 
@@ -18,6 +19,7 @@ from dpaudit.mechanisms.private_prediction.laws import (
     noisy_argmax_probabilities,
 )
 from dpaudit.mechanisms.private_prediction.leakage import Leakage, data_dependent_renyi, mixed_answers, vote_leakage
+from dpaudit.mechanisms.private_prediction.vote_models import VoteModel
 
 __all__ = [
     "BUGS",
@@ -27,6 +29,7 @@ __all__ = [
     "Neighbours",
     "NoisyVotes",
     "RandomTeachers",
+    "VoteModel",
     "Voters",
     "confident_argmax_probabilities",
     "data_dependent_renyi",

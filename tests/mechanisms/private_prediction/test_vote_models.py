@@ -1,0 +1,105 @@
+"""Vote models: exact under the model, their uncertainty covered, the plug-in estimate seen to over-claim."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpaudit import InputError, OutputCounts, estimators, mechanisms, renyi_divergence
+from dpaudit.divergences import bernoulli_renyi
+from dpaudit.mechanisms.private_prediction import VoteModel
+
+LAW = np.array([0.45, 0.25, 0.10, 0.05, 0.05, *[0.02] * 5])
+ODD = np.eye(10)[1]
+SMALL = np.array([0.6, 0.3, 0.1])
+
+
+def model(plain, special, teachers=30, sigma=4.0):
+    return VoteModel(plain=plain, special=special, teachers=teachers, sigma=sigma)
+
+
+def test_leakage_is_that_of_the_multinomial_laws():
+    """k = 200, sigma = 25, a teacher that always votes class 1 (from 0): q = .1289, p = .1358, D_2 = 4.27e-4."""
+    found = model(LAW * 10_000, ODD * 50, teachers=200, sigma=25.0).leakage()
+    plain, moved = (
+        mechanisms.multinomial_argmax_probabilities(LAW, teachers=200, sigma=25.0, special=special)
+        for special in (None, ODD)
+    )
+    np.testing.assert_allclose(found.absent[0], plain, rtol=1e-9)
+    np.testing.assert_allclose(found.present[0], moved, rtol=1e-12)
+    assert plain[1] == pytest.approx(0.1289, abs=5e-5)
+    assert moved[1] == pytest.approx(0.1358, abs=5e-5)
+    assert bernoulli_renyi(moved[1], plain[1], 2.0) == pytest.approx(4.27e-4, abs=5e-7)
+    assert renyi_divergence(moved, plain, orders=2.0)[0] <= renyi_divergence(ODD, LAW, orders=2.0)[0]
+    with pytest.raises(InputError, match="share random teachers"):
+        found.together(2.0, repeats=2)
+
+
+def test_two_cuts_of_a_million_answers_are_powerful_and_cover():
+    """Event and direction given: the median of 200 is at least 0.6 of the true 2-cut, above it in at most 23."""
+    laws = [
+        mechanisms.multinomial_argmax_probabilities(LAW, teachers=200, sigma=25.0, special=odd) for odd in (ODD, None)
+    ]
+    true = bernoulli_renyi(laws[0][1], laws[1][1], 2.0)
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(200):
+        present, absent = (rng.multinomial(10**6, law / law.sum()) for law in laws)
+        evidence = OutputCounts(present=present, absent=absent, relation="substitute")
+        bound = estimators.renyi_from_outputs(evidence, orders=2, event=1, direction="present")
+        assert bound.guarantee == "certified"
+        found.append(bound.divergences[0])
+    assert np.median(found) >= 0.6 * true
+    assert sum(value > true for value in found) <= 23
+
+
+def coverage(sizes, special, rng, games=400):
+    """How often the bound, and the plug-in divergence of the event, pass the true 2-cut of the same model."""
+    over = {"bound": 0, "plug-in": 0}
+    truth = model(SMALL * 1000, np.asarray(special) * 1000)
+    exact = truth.leakage()
+    true = (
+        bernoulli_renyi(exact.present[0, 1], exact.absent[0, 1], 2.0)
+        if exact.present[0, 1] > exact.absent[0, 1]
+        else 0.0
+    )
+    for _ in range(games):
+        seen = model(rng.multinomial(sizes[0], SMALL), rng.multinomial(sizes[1], special))
+        object.__setattr__(seen, "by_vote", truth.by_vote)  # the other teachers' law is an assumption, here a true one
+        over["bound"] += seen.bound(event=1, orders=2.0).divergences[0] > true * (1 + 1e-9)
+        laws = [
+            seen.special / seen.special.sum() @ truth.by_vote[:, 1],
+            seen.plain / seen.plain.sum() @ truth.by_vote[:, 1],
+        ]
+        over["plug-in"] += bernoulli_renyi(*laws, 2.0) > true * (1 + 1e-9)
+    return over
+
+
+@pytest.mark.parametrize("special", [[0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.0, 1.0, 0.0]], ids=["none", "some", "sure"])
+def test_bounds_cover_and_plug_ins_do_not(special, rng):
+    over = coverage((2000, 40), special, rng)
+    assert over["bound"] <= stats.binom.ppf(1 - 1e-4, 400, 0.05)
+    if special[1] < 1.0:
+        assert over["plug-in"] > 100
+
+
+def test_more_trainings_show_more():
+    shown = []
+    for trainings in (5, 50, 500, 50_000):
+        found = model(SMALL * 20 * trainings, np.array([0, trainings, 0])).bound(event=1, orders=[2.0, 8.0])
+        shown.append(found.divergences[0])
+        assert found.divergences[0] <= found.divergences[1]
+        assert found.guarantee == "conditional"
+        assert len(found.assumptions) == 2
+    exact = model(SMALL * 10**6, np.array([0, 10**6, 0])).leakage()
+    assert shown == sorted(shown)
+    assert shown[0] == 0.0
+    assert 0.9 * bernoulli_renyi(exact.present[0, 1], exact.absent[0, 1], 2.0) <= shown[-1]
+
+
+def test_refusals():
+    with pytest.raises(InputError, match="`special` must be counts of votes, at least one"):
+        model(SMALL * 10, [0, 0, 0])
+    with pytest.raises(InputError, match="`plain` must be counts"):
+        model(SMALL, [1, 0, 0])
+    with pytest.raises(InputError, match="`event` must be at most 2"):
+        model([6, 3, 1], [1, 0, 0]).bound(event=3, orders=2)
