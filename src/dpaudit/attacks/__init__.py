@@ -1,6 +1,6 @@
 """Attacks: canaries and scores of training runs (paper 001), scores beside a reference, blind attacks (paper 000)."""
 
-from dpaudit.attacks import zoo
+from dpaudit.attacks import prediction, zoo
 from dpaudit.attacks.blind import Giveaway, blind_law, giveaways
 from dpaudit.attacks.canaries import (
     Reference,
@@ -53,6 +53,7 @@ __all__ = [
     "least_updated",
     "likelihood_ratio",
     "mislabelled",
+    "prediction",
     "probability_difference",
     "quiet_coordinates",
     "rmia",

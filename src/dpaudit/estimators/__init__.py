@@ -28,7 +28,7 @@ from dpaudit.estimators.canaries import (
 )
 from dpaudit.estimators.claims import judge
 from dpaudit.estimators.members import epsilon_from_members, mu_from_members, refute_propensity
-from dpaudit.estimators.outputs import renyi_from_outputs
+from dpaudit.estimators.outputs import renyi_from_outputs, renyi_of_one_record
 from dpaudit.estimators.pairs import panoramia
 from dpaudit.estimators.plans import plan_guesses
 from dpaudit.estimators.runs import (
@@ -79,6 +79,7 @@ __all__ = [
     "refute_propensity",
     "refute_proxy",
     "renyi_from_outputs",
+    "renyi_of_one_record",
     "tau_max",
     "visible_shift",
 ]

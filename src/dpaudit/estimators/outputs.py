@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -297,6 +298,28 @@ def _cheapest(p: Box, q: Box, order: float, lam: float, nu: float) -> NDArray[np
     return np.min(values, axis=0)
 
 
+def renyi_of_one_record(bound: RenyiBound, *, changed: int) -> RenyiBound:
+    """What a divergence between data sets that differ in several records says about one record (paper 002, appendix C).
+
+    A mechanism with D_a <= v between neighbours has D_(a / 2^c) <= 3^c v between data sets that differ in 2^c records,
+    for a >= 2^(c+1) (Mironov 2017, proposition 2). So a group's divergence at an order b >= 2 bounds that of one record
+    at the order 2^c b from below by its 3^c-th part, c being the least whole number with 2^c >= `changed` (the printed
+    form takes c = `changed`: THEORY 002-14). Orders below 2 say nothing and are left out.
+    """
+    if not isinstance(bound, RenyiBound):
+        raise InputError(f"`bound` must be a RenyiBound, got {type(bound).__name__}.")
+    doublings = math.ceil(math.log2(check.count("changed", changed, low=1)))
+    kept = [(o, d) for o, d in zip(bound.orders, bound.divergences, strict=True) if o >= 2.0 or doublings == 0]
+    if not kept:
+        raise InputError("`bound` must have an order of 2 or more to say anything about one record, got none.")
+    return replace(
+        bound,
+        orders=tuple(order * 2.0**doublings for order, _ in kept),
+        divergences=tuple(value / 3.0**doublings for _, value in kept),
+        method=f"{bound.method}; {changed} records changed, group privacy",
+    )
+
+
 def event_cuts(evidence: OutputCounts) -> Iterable[Cut]:
     """Every answer, and its complement, as a test of a claim."""
     for present, absent in zip(evidence.present, evidence.absent, strict=True):
@@ -307,4 +330,4 @@ def event_cuts(evidence: OutputCounts) -> Iterable[Cut]:
                 yield Cut(n0 - x0, n0, x1, n1)
 
 
-__all__ = ["renyi_from_outputs"]
+__all__ = ["renyi_from_outputs", "renyi_of_one_record"]
