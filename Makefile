@@ -32,7 +32,7 @@ benchmark: $(STAMP)
 	$(BIN)/python benchmarks/observational.py
 	$(BIN)/python benchmarks/prediction.py
 
-# Fetches 332 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm. Only the experiments of papers want it.
+# Fetches 437 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm. Only the experiments of papers want it.
 data: $(STAMP)
 	$(BIN)/python -m dpaudit.data all
 
@@ -56,7 +56,7 @@ $(CORE): pyproject.toml constraints.txt
 	touch $(CORE)
 
 $(STAMP): $(CORE)
-	$(PIP) -e '.[accounting,catboost,dask,data,dev,onnx,opacus,text,torch]'
+	$(PIP) -e '.[accounting,catboost,dask,data,dev,llm,onnx,opacus,text,torch]'
 	touch $(STAMP)
 
 clean:

@@ -84,6 +84,8 @@ def test_the_folder(monkeypatch, tmp_path):
         (data.fashion_mnist_features, "fashion-mnist efficientnet"),
         (data.adult, "adult"),
         (data.census, "census"),
+        (data.mnist, "mnist"),
+        (data.smollm2, "smollm2"),
     ],
 )
 def test_missing_data_names_the_command_that_fetches_it(folder, load, names):

