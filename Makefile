@@ -36,10 +36,11 @@ benchmark: $(STAMP)
 data: $(STAMP)
 	$(BIN)/python -m dpaudit.data all
 
-# The experiments of papers 000 and 001, after `make data`: some three hours on two cores.
+# The experiments of papers 000 to 002, after `make data`: some three hours on two cores.
 papers: $(STAMP)
 	$(BIN)/dpaudit reproduce observational --output docs/results/paper-000
 	$(BIN)/dpaudit reproduce substitute --output docs/results/paper-001
+	$(BIN)/dpaudit reproduce prediction --output docs/results/paper-002
 	$(BIN)/python docs/make_papers.py
 
 # The full calibration table: 2,000 games a cell, about 50 minutes on two cores.

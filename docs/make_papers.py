@@ -1,4 +1,4 @@
-"""Writes paper-000.md and paper-001.md from the results: no number on a page that is not in a JSON file there.
+"""Writes paper-000.md to paper-002.md from the results: no number on a page that is not in a JSON file there.
 
 Run `python docs/make_papers.py` after `make papers`; a test fails while a page on disk differs from what this prints.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpaudit.bounds import round_down, round_up
-from dpaudit.papers import file_stem, load_outcome, observational, substitute
+from dpaudit.papers import file_stem, load_outcome, observational, prediction, substitute
 
 HERE = Path(__file__).parent
 OURS = ("bugs", "noisy-proxy")
@@ -219,9 +219,36 @@ def substitute_shown(key, value) -> str:
     return f"{value:.4g}"
 
 
+# ------------------------------------------------------------------------------------------------------------ paper 002
+
+PREDICTION = """# Paper 002: auditing private prediction
+
+Made by `python docs/make_papers.py` from the committed results. So far: figures 2 and 6. Divergences are Renyi
+divergences of one answer, D(with the vote || without it), at sigma 2. A median sums up the audits of a line; each 2-cut
+and exact k-cut is a 95% bound that holds at all orders together, the others are estimates. "Above" counts audits whose
+number is above the exact divergence. Bounds are rounded down, upper bounds up.
+
+| figure | what the paper says | found |
+|---|---|---|
+"""
+
+
+def prediction_table(outcome) -> list[str]:
+    return lines_of(outcome.rows, list(outcome.rows[0]), {}, prediction_shown)
+
+
+def prediction_shown(key, value) -> str:
+    if not isinstance(value, float) or key == "order":
+        return f"{value:g}" if isinstance(value, float) else f"{value}"
+    if key.endswith("_upper"):
+        return round_up(value, 5)
+    return round_down(value, 5) if value >= 0.0 else f"{value:.3g}"
+
+
 PAGES = (
     Page("000", observational.FIGURES, OBSERVATIONAL, observational_table),
     Page("001", substitute.FIGURES, SUBSTITUTE, substitute_table),
+    Page("002", prediction.FIGURES, PREDICTION, prediction_table),
 )
 
 if __name__ == "__main__":

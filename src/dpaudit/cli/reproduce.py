@@ -21,12 +21,15 @@ class Paper(StrEnum):
     """What can be reproduced."""
 
     OBSERVATIONAL = "observational"
+    PREDICTION = "prediction"
     SUBSTITUTE = "substitute"
 
 
 @app.command()
 def reproduce(
-    paper: Annotated[Paper, typer.Argument(help="Which paper: observational (000) or substitute (001).")],
+    paper: Annotated[
+        Paper, typer.Argument(help="Which paper: observational (000), substitute (001) or prediction (002).")
+    ],
     figure: Annotated[
         list[str] | None, typer.Option(help="Only these figures or tables (table-1); default all.")
     ] = None,
@@ -76,6 +79,10 @@ def _experiments(paper: Paper) -> tuple[Any, Any, Any, dict[str, tuple[str, ...]
         from dpaudit.papers import observational
 
         return observational, observational.FULL, observational.QUICK, observational.ONLY
+    if paper is Paper.PREDICTION:
+        from dpaudit.papers import prediction
+
+        return prediction, prediction.FULL, prediction.QUICK, {"all": tuple(prediction.FIGURES)}
     from dpaudit.papers import _scales, substitute
 
     return substitute, _scales.FULL, _scales.QUICK, {"all": tuple(substitute.FIGURES)}

@@ -15,6 +15,18 @@ TABLES = (
     ("observational", "leaky"),
     ("observational", "pate-fm"),
 )
+LADDER = {
+    "exact": ("-", "exact divergence"),
+    "data_dependent_upper": ("--", "published data-dependent bound"),
+    "exact_data_dependent_upper": ("-.", "exact data-dependent bound"),
+    "median_two_cut": ("o", "2-cut, bound"),
+    "median_two_cut_any_event": ("s", "2-cut, any event, bound"),
+    "median_k_cut": ("D", "k-cut, bound"),
+    "median_k_cut_goodman_estimate": ("^", "k-cut, Goodman (estimate)"),
+    "median_k_cut_sison_glaz_estimate": ("v", "k-cut, Sison-Glaz (estimate)"),
+    "median_two_cut_bootstrap_estimate": ("P", "2-cut, bootstrap (estimate)"),
+    "median_k_cut_bootstrap_estimate": ("X", "k-cut, bootstrap (estimate)"),
+}
 TALL = {("observational", "1"): (4.6, 6.4), ("observational", "5"): (5.4, 3.6)}
 """Width of a panel and height of figures whose lines have names of their own."""
 MARKS = "osD^vPX"
@@ -69,6 +81,8 @@ PANEL = {
     ("observational", "2"): "classes",
     ("observational", "3"): "classes",
     ("observational", "4"): "epsilon",
+    ("prediction", "2"): "histograms",
+    ("prediction", "6"): "histograms",
 }
 
 
@@ -207,6 +221,18 @@ def _attacks(ax: Any, rows: list[dict[str, Any]]) -> None:
     ax.set_xlabel("epsilon (labels: replacement; membership: substitution)")
 
 
+def _ladder(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """Renyi divergences of one answer against the order; medians of audits."""
+    for key, (line, label) in LADDER.items():
+        if key in rows[0]:
+            shown = [(row["order"], row[key]) for row in rows if row[key] > 0.0]
+            ax.plot(*zip(*shown, strict=True), line, ms=4, lw=1, label=label) if shown else None
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("order")
+    ax.set_ylabel("Renyi divergence")
+
+
 def _of(rows: list[dict[str, Any]], key: str) -> list[Any]:
     return [row[key] for row in rows]
 
@@ -221,4 +247,6 @@ DRAWN: dict[tuple[str, str], Callable[[Any, list[dict[str, Any]]], None]] = {
     ("observational", "2"): _response,
     ("observational", "3"): _response,
     ("observational", "4"): _shifted,
+    ("prediction", "2"): _ladder,
+    ("prediction", "6"): _ladder,
 }
