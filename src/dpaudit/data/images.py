@@ -61,9 +61,7 @@ def fashion_mnist() -> Images:
     """
     files = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
     found = {name: gzip.decompress(packed) for name, packed in deb_members("fashion-mnist", tuple(files)).items()}
-    train_x, test_x = (np.frombuffer(found[name], np.uint8, offset=16).reshape(-1, 28, 28) for name in files[::2])
-    train_y, test_y = (np.frombuffer(found[name], np.uint8, offset=8).astype(np.int64) for name in files[1::2])
-    return train_x, train_y, test_x, test_y
+    return _idx(*(found[name] for name in files))
 
 
 def mnist() -> Images:
@@ -83,14 +81,14 @@ def mnist() -> Images:
             content = package.extractfile(member)
             if content is not None and member.name.endswith("-ubyte"):
                 found[member.name.removeprefix("package/data/")] = content.read()
-    pixels = [
-        np.frombuffer(found[f"{part}-images-idx3-ubyte"], np.uint8, offset=16).reshape(-1, 28, 28)
-        for part in ("train", "t10k")
-    ]
-    labels = [
-        np.frombuffer(found[f"{part}-labels-idx1-ubyte"], np.uint8, offset=8).astype(np.int64)
-        for part in ("train", "t10k")
-    ]
+    parts = [f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    return _idx(*(found[name] for name in parts))
+
+
+def _idx(train_x: bytes, train_y: bytes, test_x: bytes, test_y: bytes) -> Images:
+    """The files of MNIST's format: pictures behind a head of 16 bytes, labels behind one of 8."""
+    pixels = [np.frombuffer(part, np.uint8, offset=16).reshape(-1, 28, 28) for part in (train_x, test_x)]
+    labels = [np.frombuffer(part, np.uint8, offset=8).astype(np.int64) for part in (train_y, test_y)]
     return pixels[0], labels[0], pixels[1], labels[1]
 
 

@@ -27,7 +27,7 @@ from scipy import special
 from dpaudit import _validate as check
 from dpaudit import attacks, data, estimators, proxies
 from dpaudit.auditing import audit
-from dpaudit.bounds import LowerBound, Outcome, round_down
+from dpaudit.bounds import Outcome, round_down
 from dpaudit.estimators import _inversion, _recursion
 from dpaudit.estimators.canaries import invert_recursion
 from dpaudit.estimators.thresholds import Uncorrected, guesses_from_canaries
@@ -398,11 +398,7 @@ class NoisyProxy:
             delta=0.0,
             guesses=Uncorrected(),
         )
-        return [sweep.epsilon or 0.0, _epsilon(found.bounds), float(found.outcome is Outcome.BLOCKED)]
-
-
-def _epsilon(bounds: Any) -> float:
-    return next((b.epsilon or 0.0 for b in bounds if isinstance(b, LowerBound) and b.parameter == "epsilon"), 0.0)
+        return [sweep.epsilon or 0.0, private_labels.epsilon_of(found.bounds), float(found.outcome is Outcome.BLOCKED)]
 
 
 def noisy_rows(scale: Scale, seed: int, execution: Execution) -> Rows:
@@ -477,7 +473,7 @@ class OverFitted:
         inner, outer = (Categorical(model.predict_proba(x[inside])) for model in (forest, boosted))
         game = Observational(values=y[inside], proxy=outer, target=inner, features=x[inside], held_out=0.1)
         found = audit(game, seed=seed, delta=0.0)
-        bounds = [_epsilon(found.bounds), float(found.outcome is Outcome.BLOCKED)]
+        bounds = [private_labels.epsilon_of(found.bounds), float(found.outcome is Outcome.BLOCKED)]
         both = np.concatenate([inside, outside])
         target, reference = (Categorical(model.predict_proba(x[both])).density(y[both]) for model in (forest, boosted))
         for score, sides in ((attacks.difficulty_calibration, "sign"), (attacks.rmia, "both")):

@@ -338,7 +338,7 @@ def measured(
     found = audit(game, seed=seed, delta=delta)
     blocked = found.outcome is Outcome.BLOCKED
     fixed = estimators.epsilon_from_canaries(_evidence(game, seed), delta=delta, guesses=Fixed(fraction=0.01))
-    label = [_epsilon(found.bounds), 0.0 if blocked else fixed.epsilon or 0.0, float(blocked)]
+    label = [epsilon_of(found.bounds), 0.0 if blocked else fixed.epsilon or 0.0, float(blocked)]
     published = [_published(game, own) for own in distinct_seeds(seed, "plays", plays)]
     right = [
         float((laws[name].probabilities.argmax(axis=1) == task.y[rows]).mean()) for name, rows in vars(split).items()
@@ -358,7 +358,8 @@ def _evidence(game: Observational, seed: int, attack: str = "likelihood-ratio") 
     return replace(game, attack=attack).play(seed=seed)
 
 
-def _epsilon(bounds: Any) -> float:
+def epsilon_of(bounds: Any) -> float:
+    """The bound on epsilon among all bounds of an audit; 0 where there is none."""
     return next((b.epsilon or 0.0 for b in bounds if isinstance(b, LowerBound) and b.parameter == "epsilon"), 0.0)
 
 
