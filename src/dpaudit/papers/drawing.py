@@ -14,6 +14,7 @@ TABLES = (
     ("observational", "noisy-proxy"),
     ("observational", "leaky"),
     ("observational", "pate-fm"),
+    ("prediction", "5"),
 )
 LADDER = {
     "exact": ("-", "exact divergence"),
