@@ -33,7 +33,7 @@ from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators.thresholds import RankGrid, null_ranks
 from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores
 from dpaudit.execution import Execution, RunFailed
-from dpaudit.games import Game, MultiRun, Observational, ObservationalTable, TrainedRuns, verify
+from dpaudit.games import Game, MultiRun, Observational, ObservationalTable, Prediction, TrainedRuns, verify
 from dpaudit.tradeoff import Family
 
 DELTA = 1e-5
@@ -216,7 +216,7 @@ def conduct(
     execution = execution or Execution()
     began = time.perf_counter()
     played = isinstance(game, Game)
-    if settings.fail_if is not None and isinstance(game, PairedScores | OutputCounts):
+    if settings.fail_if is not None and isinstance(game, PairedScores | OutputCounts | Prediction):
         raise InputError(f"`fail_if` needs a bound on epsilon or mu, and {type(game).__name__} gives none.")
     if played and settings.commitment is not None:
         verify(game, seed=settings.seed, published=(settings.commitment.split() or [""])[-1])  # NAME sha256:... is fine

@@ -16,7 +16,7 @@ from dpaudit._sources import file_digests
 from dpaudit.bounds import UpperBound
 from dpaudit.evidence import Evidence, MemberScores, OutputCounts, RunScores
 from dpaudit.execution import Execution, RunFailed, call_name
-from dpaudit.games import MultiRun, Observational, ObservationalTable, OneRun, TrainedRuns
+from dpaudit.games import MultiRun, Observational, ObservationalTable, OneRun, Prediction, TrainedRuns
 from dpaudit.games._coins import hides
 
 PACKAGES = ("numpy", "scipy", "dp-accounting")
@@ -55,6 +55,11 @@ def plan(game: Any, claim: UpperBound | None, settings: Any, delta: float) -> di
             plan |= {"label": game.label, "attribute": game.attribute, "features": game.features, "files": game.digests}
         else:
             plan |= {"rows": len(game.values), "features": list(game.feature_names)}
+    elif isinstance(game, Prediction):
+        plan |= {name: getattr(game, name) for name in ("classes", "queries", "trials", "independent", "block")}
+        plan |= {"answers": call_name(game.answers)}
+        plan["fingerprint"] = game.fingerprint(settings.seed)
+        plan["files"] = file_digests(game.files)
     elif isinstance(game, OneRun):
         plan |= {"scores": call_name(game.scores), "canaries": game.canaries, "sides": game.sides}
         plan["fingerprint"] = game.fingerprint(settings.seed)

@@ -27,12 +27,12 @@ from dpaudit.bounds import Relation, UpperBound, round_up
 from dpaudit.bounds import relation as as_relation
 from dpaudit.evidence import load_evidence
 from dpaudit.execution import Execution, load_function
-from dpaudit.games import MultiRun, ObservationalTable, OneRun
+from dpaudit.games import MultiRun, ObservationalTable, OneRun, Prediction
 from dpaudit.planning import catches
 
 CLAIM_EXAMPLE = """for example --claim '{ mu = 1.0, delta = 1e-5, relation = "add-remove" }'"""
 SECTIONS = ("claim", "audit", "game", "execution")
-GAMES = ("multi_run", "one_run", "observational", "evidence")
+GAMES = ("multi_run", "one_run", "prediction", "observational", "evidence")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +201,12 @@ def _game(
         known = tuple(f.name for f in fields(ObservationalTable) if f.name != "folder")
         check_keys("game.observational", table, known)
         return build(ObservationalTable, {**table, "folder": str(folder)}, "game.observational"), {}
-    made, function = (MultiRun, "score") if kind == "multi_run" else (OneRun, "scores")
+    kinds: dict[str, tuple[Any, str]] = {
+        "multi_run": (MultiRun, "score"),
+        "one_run": (OneRun, "scores"),
+        "prediction": (Prediction, "answers"),
+    }
+    made, function = kinds[kind]
     check_keys(f"game.{kind}", table, tuple(f.name for f in fields(made)))
     values, planned = dict(table), dict[str, str]()
     values[function] = load_function(_text(table, f"game.{kind}", function), field=function, folder=folder)

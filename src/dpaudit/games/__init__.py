@@ -5,6 +5,7 @@
 | `MultiRun` | `score(world, seed)`, many runs | `RunScores` | a fair coin orders each pair of with and without |
 | `TrainedRuns` | a recipe of batched DP-SGD, its data and a canary | `RunScores` | the same |
 | `OneRun` | `scores(included, seed)`, one run | `CanaryScores` | one fair coin for each canary |
+| `Prediction` | `answers(world, seed)`, many trials | `OutputCounts` | a fair coin orders each pair |
 | `Observational` | a trained model, its rows, a proxy; no run | `CanaryScores` | one fair coin a unit, after training |
 | `ObservationalTable` | the same as files: a table, a model or its predictions | `CanaryScores` | the same |
 
@@ -20,10 +21,11 @@ from dpaudit.games._coins import verify
 from dpaudit.games.multi_run import Distinguisher, MultiRun, Score
 from dpaudit.games.observational import Observational, Played, held_out_membership
 from dpaudit.games.one_run import OneRun
+from dpaudit.games.prediction import Prediction
 from dpaudit.games.tables import ObservationalTable
 from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
 
-Game = MultiRun | OneRun | TrainedRuns | Observational | ObservationalTable
+Game = MultiRun | OneRun | TrainedRuns | Prediction | Observational | ObservationalTable
 """Whatever can be played."""
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "ObservationalTable",
     "OneRun",
     "Played",
+    "Prediction",
     "RecordsInOneRun",
     "Score",
     "TrainedRuns",

@@ -1,0 +1,142 @@
+"""Many independent trials of something that only answers: how often each answer comes to each query, in both worlds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpaudit import _validate as check
+from dpaudit._sources import file_digests, file_names
+from dpaudit._validate import InputError
+from dpaudit.bounds import Relation, relation
+from dpaudit.evidence import OutputCounts
+from dpaudit.execution import Execution, RunFailed, distinct_seeds, fingerprint, kept_runs, load_function, takes
+from dpaudit.games import _coins
+from dpaudit.games.multi_run import check_score_relation
+
+PURPOSE = "worlds of trials"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """Private prediction from the outside: `trials` runs in each world, all queries asked once in each.
+
+    Attributes
+    ----------
+    answers
+        `answers(world: bool, seed: int) -> one answer a query`, a callable or "file.py:function"; an answer is a number
+        from 0 to `classes` - 1 (give "no answer" a number of its own). A trial draws everything anew from its seed: the
+        noise, and whatever else is random in the mechanism that is audited (the teachers, if their training is).
+    independent
+        Whether the answers to different queries are independent given the data set; only then does their leakage add.
+    relation
+        What `world` switches.
+    block
+        Trials a job.
+    files
+        Files that the function reads or runs: changing one makes another plan.
+    """
+
+    answers: Any
+    classes: int
+    queries: int
+    trials: int
+    relation: Relation
+    independent: bool = False
+    unit: str = "record"
+    block: int = 100
+    files: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "relation", relation(self.relation))
+        if not isinstance(self.unit, str) or not self.unit:
+            raise InputError(f"`unit` must be a word such as 'record' or 'user', got {self.unit!r}.")
+        if not isinstance(self.independent, bool):
+            raise InputError(f"`independent` must be true or false, got {self.independent!r}.")
+        check.count("classes", self.classes, low=2)
+        for name in ("queries", "trials", "block"):
+            check.count(name, getattr(self, name), low=1)
+        object.__setattr__(self, "files", file_names(self.files))
+        if isinstance(self.answers, str):
+            object.__setattr__(self, "answers", load_function(self.answers, field="answers"))
+        if not callable(self.answers) or not takes(self.answers, "world", "seed"):
+            raise InputError(
+                f"`answers` must be a function of (world, seed), got {self.answers!r}.",
+                "write def answers(world: bool, seed: int): ... return one number a query.",
+            )
+        check_score_relation(self.answers, self.relation)
+
+    def coins(self, seed: int) -> NDArray[np.bool_]:
+        """The world of each trial: of every two trials one is with the record, and a coin says which."""
+        return _coins.paired_worlds(seed, PURPOSE, self.trials)
+
+    def commitment(self, seed: int) -> str:
+        """A hash that commits to the order of the worlds."""
+        return _coins.commitment(seed, PURPOSE, self.coins(seed))
+
+    def fingerprint(self, seed: int) -> str:
+        """What a store of these trials belongs to."""
+        return fingerprint([replace(self, files=()), seed, file_digests(self.files)])
+
+    def play(
+        self,
+        *,
+        seed: int,
+        execution: Execution | None = None,
+        store: str | Path | None = None,
+        fresh: bool = False,
+        title: str = "trials",
+    ) -> OutputCounts:
+        """Run every trial that the store does not have yet; the same counts from any number of workers."""
+        worlds, seeds = self.coins(seed), distinct_seeds(seed, "trials", 2 * self.trials)
+        jobs = [
+            (worlds[start : start + self.block].tolist(), seeds[start : start + self.block])
+            for start in range(0, 2 * self.trials, self.block)
+        ]
+        work = _Trials(self.answers, self.queries, self.classes)
+        with kept_runs(store, plan=partial(self.fingerprint, seed), fresh=fresh) as kept:
+            parts = (execution or Execution()).map(work, jobs, store=kept, title=title)
+        counts = np.sum(np.array(parts), axis=0).astype(np.int64).reshape(2, self.queries, self.classes)
+        return OutputCounts(
+            present=counts[1],
+            absent=counts[0],
+            relation=self.relation,
+            independent=self.independent,
+            unit=self.unit,
+            seed=seed,
+        )
+
+
+@dataclass(frozen=True)
+class _Trials:
+    """One job: a few trials, as counts (world, query, answer)."""
+
+    answers: Any
+    queries: int
+    classes: int
+
+    def __call__(self, job: tuple[list[bool], list[int]]) -> list[float]:
+        counts = np.zeros((2, self.queries, self.classes))
+        for world, seed in zip(*job, strict=True):
+            counts[int(world), np.arange(self.queries), self._checked(self.answers(world, seed), world, seed)] += 1.0
+        return [float(value) for value in counts.ravel()]
+
+    def _checked(self, found: Any, world: bool, seed: int) -> NDArray[np.int64]:
+        """A trial without an answer cannot be dropped (that would be a selection), so it stops the audit."""
+        answers = np.asarray(found)
+        whole = answers.shape == (self.queries,) and answers.dtype.kind in "iu"
+        if not whole or answers.min() < 0 or answers.max() >= self.classes:
+            raise RunFailed(
+                f"the trial of world {world} and seed {seed} must return {self.queries} whole numbers from 0 to "
+                f"{self.classes - 1}, got {str(found)[:60]}."
+            )
+        return answers.astype(np.int64)
+
+    def describe(self, job: tuple[list[bool], list[int]]) -> str:
+        """How a failed job is named."""
+        return f"one of {len(job[0])} trials (first seed {job[1][0]})"
