@@ -14,7 +14,7 @@ TABLES = (
     ("observational", "noisy-proxy"),
     ("observational", "leaky"),
     ("observational", "pate-fm"),
-    ("prediction", "5"),
+    *(("prediction", name) for name in "345"),
 )
 LADDER = {
     "exact": ("-", "exact divergence"),

@@ -1,8 +1,9 @@
-"""Paper 002, "Auditing Private Prediction": so far its figures 2, 5 and 6.
+"""Paper 002, "Auditing Private Prediction": its figures 2 to 6, but for PromptPATE.
 
 | figure | what is measured |
 |---|---|
 | 2 | the exact divergence, published and exact data-dependent bounds, and the 2-cut audit of sampled answers |
+| 3, 4 | PATE and CaPC: `prediction_teachers` |
 | 5 | Private-kNN: `prediction_knn` |
 | 6 | all audits of appendix B on the same answers: 2-cut and k-cut, exact, asymptotic and by bootstrap |
 
@@ -24,7 +25,7 @@ from dpaudit.divergences import renyi_divergence
 from dpaudit.evidence import OutputCounts
 from dpaudit.execution import Execution, distinct_seeds
 from dpaudit.mechanisms.private_prediction import NoisyVotes, data_dependent_renyi
-from dpaudit.papers import prediction_knn
+from dpaudit.papers import prediction_knn, prediction_teachers
 from dpaudit.papers._figure import Figure, Judged, Rows, Sizes, allowed_over, run, said
 from dpaudit.papers._outcome import Outcome
 
@@ -37,6 +38,7 @@ PAIRS = (
 """The paper's pair first; then a clear winner, another loser, and near agreement."""
 SIGMA, LEVEL = 2.0, 0.05
 KNN = prediction_knn.KnnScale()
+TEACHERS = prediction_teachers.TeacherScale()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,7 @@ class Scale:
     repeats: int = 100
     orders: tuple[float, ...] = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
     knn: prediction_knn.KnnScale = KNN
+    teachers: prediction_teachers.TeacherScale = TEACHERS
 
 
 FULL = Scale()
@@ -55,6 +58,9 @@ QUICK = Scale(
     repeats=3,
     orders=(2.0, 8.0),
     knn=prediction_knn.KnnScale(queries=10, repeats=20, neighbors=20, fetched=False),
+    teachers=prediction_teachers.TeacherScale(
+        sets=("MNIST",), queries=5, trainings=2, special=3, answers=20, teachers=12, fetched=False
+    ),
 )
 
 
@@ -211,6 +217,20 @@ FIGURES = {
         argmax_rows,
         argmax_judged,
         sizes,
+    ),
+    "3": Figure(
+        "PATE and CaPC, adversarial queries",
+        "The privacy analysis is not tight, and what is easier to poison leaks more: PATE less than CaPC.",
+        prediction_teachers.adversarial_rows,
+        prediction_teachers.adversarial_judged,
+        prediction_teachers.teacher_sizes,
+    ),
+    "4": Figure(
+        "PATE and CaPC, natural queries",
+        "Natural queries leak far less than adversarial ones.",
+        prediction_teachers.natural_rows,
+        prediction_teachers.natural_judged,
+        prediction_teachers.teacher_sizes,
     ),
     "5": Figure(
         "Private-kNN",
