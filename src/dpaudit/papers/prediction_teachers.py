@@ -1,10 +1,10 @@
 """Paper 002, figures 3 and 4: PATE and CaPC under its three adversaries (PromptPATE is still to come).
 
-PATE deals rows at random and trains at random, so its answers share random teachers: their leakage is *not* the sum over
-answers (THEORY 002-10). What stands here for PATE is one answer, exact under vote laws estimated from trainings (an
-estimate), beside a cap for any number of answers to one query: the votes' own divergence, D(P' || P), which the answers
-cannot exceed. CaPC's parties are fixed and a logistic regression has no randomness, so its votes are a function of the
-data: answers differ by their noise alone, compose, and are exact.
+PATE deals rows at random and trains at random, so its answers share random teachers: their leakage is *not* the sum
+over answers (THEORY 002-10). What stands here for PATE is one answer, exact under vote laws estimated from trainings
+(an estimate), beside a cap for any number of answers to one query: the votes' own divergence, D(P' || P), which the
+answers cannot exceed. CaPC's parties are fixed and a logistic regression has no randomness, so its votes are a function
+of the data: answers differ by their noise alone, compose, and are exact.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ class TeacherScale:
 @lru_cache(maxsize=1)
 def rows_of(name: str, scale: TeacherScale) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Features and labels of the training rows, and of the queries; principal components come from other test rows."""
+    x: NDArray[Any]
+    test_x: NDArray[Any]
     if not scale.fetched:
         x, y = data.digits()
         return x[:1200], y[:1200], x[1200 : 1200 + scale.queries], y[1200 : 1200 + scale.queries]
@@ -63,7 +65,7 @@ def rows_of(name: str, scale: TeacherScale) -> tuple[NDArray[Any], NDArray[Any],
         x, y, test_x, test_y = data.cifar10_features(None, train=20_000, test=2000, auxiliary=5000, columns=COLUMNS)
     else:
         x, y, test_x, test_y = data.mnist() if name == "MNIST" else data.fashion_mnist()
-        flat, seen = (part.reshape(len(part), -1).astype(np.float32) / 255 for part in (x, test_x))
+        flat, seen = (part.reshape(len(part), -1).astype(np.float32) / np.float32(255) for part in (x, test_x))
         x, test_x = data.pca(flat, seen, fitted_on=seen[-5000:], columns=COLUMNS)
     return x, y, test_x[: scale.queries], test_y[: scale.queries]
 
@@ -193,6 +195,7 @@ def _pate(name: str, laws: NDArray[np.float64], plain: Any, special: Any) -> Row
                 "data": name,
                 "algorithm": "PATE",
                 "adversary": adversary,
+                "answers": 1,
                 "worst_divergence_2_estimate": float(one.max()),
                 "mean_divergence_2_estimate": float(one.mean()),
                 "cap_for_repeated_answers_estimate": caps[int(np.argmax(one))],
@@ -229,6 +232,7 @@ def _capc(name: str, fixed: Any, first: Any, flipped: Any, sigma: float, answers
                 "data": name,
                 "algorithm": "CaPC",
                 "adversary": adversary,
+                "answers": repeats * len(chosen),
                 "worst_divergence_2_estimate": float(one.max()),
                 "mean_divergence_2_estimate": float(one.mean()),
                 "cap_for_repeated_answers_estimate": None,
@@ -272,8 +276,8 @@ def adversarial_judged(rows: Rows) -> Judged:
             good &= pate < capc
         parts.append(
             f"{name}: the worst answer's divergence of order 2 is {_pairs(by, 'Nat-AdvQ')} by Nat-AdvQ and "
-            f"{_pairs(by, 'Pois-AdvQ')} by Pois-AdvQ (PATE, CaPC); 1,000 answers of CaPC leak epsilon "
-            f"{round_down(poisoned['epsilon'], 3)} exactly, where the published data-dependent analysis says "
+            f"{_pairs(by, 'Pois-AdvQ')} by Pois-AdvQ (PATE, CaPC); {poisoned['answers']:,} answers of CaPC leak "
+            f"epsilon {round_down(poisoned['epsilon'], 3)} exactly, where the published data-dependent analysis says "
             f"{round_up(poisoned['published_data_dependent_epsilon'])}"
         )
     return said(bool(good)), "; ".join(parts) + ". PromptPATE, the third of the order, is not measured yet"
@@ -299,13 +303,10 @@ def _pairs(by: dict[tuple[str, str], dict[str, Any]], adversary: str) -> str:
 
 def teacher_sizes(scale: Any) -> Sizes:
     sizes: TeacherScale = scale.teachers
+    sized = ("{} {}, {:g}".format(name, *size_of(name, sizes)) for name in sizes.sets)
     return [
         ("sets", "MNIST, CIFAR-10, Fashion-MNIST", ", ".join(sizes.sets) if sizes.fetched else "digits"),
-        (
-            "teachers, sigma",
-            "250, 40; CIFAR-10 200, 25",
-            "; ".join("{} {}, {:g}".format(n, *size_of(n, sizes)) for n in sizes.sets),
-        ),
+        ("teachers, sigma", "250, 40; CIFAR-10 200, 25", "; ".join(sized)),
         ("teacher", "LeNet-5, Wide ResNet", f"logistic regression on {COLUMNS} principal components"),
         ("trainings of the ensemble", "not stated", f"{sizes.trainings}"),
         ("trainings of the special teacher", "not stated", f"{sizes.special} for each query and adversary"),
