@@ -23,6 +23,9 @@ def score(world, seed):
 
 def scores(included, seed):
     return included
+
+def answers(world, seed):
+    return [0]
 """
 
 
@@ -136,8 +139,9 @@ def test_observed_examples(name, tmp_path):
         assert where.read_text() in PAGES["README.md"]
 
 
-def test_the_example_of_private_labels_prints_what_the_guide_shows():
-    section = PAGES["guide.md"].split("## 10. ")[1]
+@pytest.mark.parametrize("number", [10, 11])
+def test_examples_of_the_guide_print_what_it_shows(number):
+    section = PAGES["guide.md"].split(f"## {number}. ")[1]
     code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
     shown = re.search(r"It prints:\n\n```\n(.*?)```", section, re.S).group(1)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
