@@ -3,6 +3,7 @@
 Run `python docs/make_papers.py` after `make papers`; a test fails while a page on disk differs from what this prints.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -223,10 +224,11 @@ def substitute_shown(key, value) -> str:
 
 PREDICTION = """# Paper 002: auditing private prediction
 
-Made by `python docs/make_papers.py` from the committed results. So far: figures 2 and 6. Divergences are Renyi
-divergences of one answer, D(with the vote || without it), at sigma 2. A median sums up the audits of a line; each 2-cut
-and exact k-cut is a 95% bound that holds at all orders together, the others are estimates. "Above" counts audits whose
-number is above the exact divergence. Bounds are rounded down, upper bounds up.
+Made by `python docs/make_papers.py` from the committed results. PromptPATE is still missing. Divergences are Renyi
+divergences of one answer, D(before || after one vote moved), in figures 2 and 6 at sigma 2. A median sums up the audits
+of a line; an exact 2-cut or k-cut is a 95% bound that holds at all orders together, whatever is called an estimate is
+none. "Over" counts audits whose number is above the exact 2-cut or divergence that it is about. Numbers are rounded
+down, upper bounds up.
 
 | figure | what the paper says | found |
 |---|---|---|
@@ -242,7 +244,7 @@ def prediction_shown(key, value) -> str:
         return f"{value:g}" if isinstance(value, float) else f"{value}"
     if key.endswith("_upper"):
         return round_up(value, 5)
-    return round_down(value, 5) if value >= 0.0 else f"{value:.3g}"
+    return round_down(value, 5) if value >= 0.0 else f"{math.floor(value * 1e5) / 1e5:g}"
 
 
 PAGES = (

@@ -24,6 +24,13 @@ def test_ranks_against_counting(rng):
             assert found[i, j] == closer.sum() + 1
 
 
+def test_ranks_keep_their_digits_far_from_the_origin(rng):
+    x, queries, points = rng.normal(size=(50, 3)), rng.normal(size=(5, 3)), rng.normal(size=(4, 3))
+    plain = prediction.ranks(points, x, queries)
+    assert np.array_equal(plain, prediction.ranks(points + 1e7, x + 1e7, queries + 1e7))
+    assert prediction.ranks(x[:1], x, x[:1])[0, 0] == 2  # a point beside an equal one comes after it
+
+
 def test_crafted_points_reach_more_queries(rng):
     """An embedding is expected to vote at least as often as a test row, and that as often as a random row."""
     x = rng.normal(size=(600, 8))
@@ -49,6 +56,10 @@ def test_crafted_data_sets(rng):
 
 
 def test_refusals():
+    with pytest.raises(InputError, match="same number of features"):
+        prediction.ranks(np.zeros((1, 2)), np.zeros((3, 1)), np.zeros((1, 1)))
+    with pytest.raises(InputError, match="one for each of the 2 queries"):
+        prediction.best_embedding(np.zeros((3, 1)), np.zeros((2, 1)), [0], neighbors=1, sampling_rate=0.5)
     with pytest.raises(InputError, match="whole numbers from 1"):
         prediction.inclusion([0], neighbors=2, sampling_rate=0.5)
     with pytest.raises(InputError, match="at least two classes"):

@@ -182,15 +182,19 @@ def test_group_privacy_never_over_states_one_record(changed):
     )
     found = estimators.renyi_of_one_record(group, changed=changed)
     doublings = math.ceil(math.log2(changed))
-    assert found.orders == ((1.5,) if changed == 1 else ()) + tuple(o * 2.0**doublings for o in orders)
-    for order, value in zip(found.orders, found.divergences, strict=True):
+    if changed == 1:
+        assert found == group
+        return
+    assert found.orders == tuple(o * 2.0**doublings for o in orders)
+    for order, value, own in zip(found.orders, found.divergences, group.divergences[1:], strict=True):
         assert value <= order * mu**2 / 2.0 * (1.0 + 1e-12)
+        assert value == pytest.approx(own / 3.0**doublings)
     assert f"{changed} records changed" in found.method
 
 
 def test_group_privacy_refuses_small_orders():
     low = da.RenyiBound(
-        orders=(1.5,), divergences=(0.1,), confidence=0.95, relation="substitute", method="m", guarantee="certified"
+        orders=(1.9,), divergences=(0.1,), confidence=0.95, relation="substitute", method="m", guarantee="certified"
     )
     with pytest.raises(da.InputError, match="an order of 2 or more"):
         estimators.renyi_of_one_record(low, changed=2)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.mechanisms.private_prediction import laws
 
 Matrix = NDArray[np.float64]
 
@@ -52,17 +52,22 @@ def inclusion(ranks: Any, *, neighbors: int, sampling_rate: float) -> Matrix:
 
     gamma P(Bin(rank - 1, gamma) <= k - 1), as `mechanisms.knn_inclusion_probability` of each.
     """
-    places = np.asarray(ranks, dtype=np.float64)
+    try:
+        places = np.asarray(ranks, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"`ranks` must be whole numbers from 1, got {ranks!r}.") from None
     if places.size and (places.min() < 1 or not np.array_equal(places, np.round(places))):
         raise InputError("`ranks` must be whole numbers from 1.")
     k = check.count("neighbors", neighbors, low=1)
     gamma = check.number("sampling_rate", sampling_rate, low=5e-324, high=1.0)
-    return gamma * np.where(places <= k, 1.0, special.betainc(np.maximum(places - k, 1.0), k, 1.0 - gamma))
+    return laws.inclusion(places, k, gamma)
 
 
 def ranks(points: Any, x: Any, queries: Any) -> NDArray[np.int64]:
     """The rank of each new point among the rows `x`, for every query, nearest first: (points, queries)."""
     rows, asked, new = (np.asarray(part, dtype=np.float64).reshape(len(part), -1) for part in (x, queries, points))
+    if not len({part.shape[1] for part in (rows, asked, new)}) == 1 or not (len(rows) and len(asked) and len(new)):
+        raise InputError("points, rows and queries must have the same number of features, and at least one line each.")
     own = _distances(asked, rows)
     own.sort(axis=1)
     apart = _distances(asked, new)
@@ -92,8 +97,11 @@ def best_embedding(
     best of these points is taken.
     """
     rows, asked = (np.asarray(part, dtype=np.float64).reshape(len(part), -1) for part in (x, queries))
+    check.count("nearest", nearest, low=1)
     near = np.argpartition(_distances(asked, rows), min(nearest, len(rows)) - 1, axis=1)[:, :nearest]
     kinds = np.asarray(labels)
+    if len(kinds) != len(asked):
+        raise InputError(f"`labels` must be one for each of the {len(asked)} queries, got {len(kinds)}.")
     tried = []
     for chosen in [np.ones(len(asked), dtype=bool), *(kinds == kind for kind in np.unique(kinds))]:
         weights = np.bincount(near[chosen].ravel(), minlength=len(rows)).astype(np.float64)
@@ -103,6 +111,8 @@ def best_embedding(
 
 
 def _distances(queries: Matrix, rows: Matrix) -> Matrix:
-    """Squared Euclidean distances, one line a query."""
+    """Squared Euclidean distances, one line a query; about the rows' mean, so that an offset costs no digits."""
+    middle = rows.mean(axis=0)
+    queries, rows = queries - middle, rows - middle
     square = (queries**2).sum(axis=1)[:, None] + (rows**2).sum(axis=1)[None, :] - 2.0 * queries @ rows.T
     return np.asarray(np.maximum(square, 0.0))

@@ -308,8 +308,10 @@ def renyi_of_one_record(bound: RenyiBound, *, changed: int) -> RenyiBound:
     """
     if not isinstance(bound, RenyiBound):
         raise InputError(f"`bound` must be a RenyiBound, got {type(bound).__name__}.")
-    doublings = math.ceil(math.log2(check.count("changed", changed, low=1)))
-    kept = [(o, d) for o, d in zip(bound.orders, bound.divergences, strict=True) if o >= 2.0 or doublings == 0]
+    doublings = (check.count("changed", changed, low=1, high=2**20) - 1).bit_length()
+    if doublings == 0:
+        return bound
+    kept = [(o, d) for o, d in zip(bound.orders, bound.divergences, strict=True) if o >= 2.0]
     if not kept:
         raise InputError("`bound` must have an order of 2 or more to say anything about one record, got none.")
     return replace(

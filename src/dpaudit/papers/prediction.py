@@ -33,9 +33,9 @@ PAIRS = (
     ([14, 12, 10, 8, 6], [13, 13, 10, 8, 6]),
     ([20, 10, 10, 5, 5], [19, 11, 10, 5, 5]),
     ([13, 12, 25], [13, 13, 24]),
-    ([45, 3, 2], [44, 4, 2]),
+    ([26, 14, 10], [25, 15, 10]),
 )
-"""The paper's pair first; then a clear winner, another loser, and near agreement."""
+"""The paper's pair first; then a clear winner, a loser that moves, and near agreement."""
 SIGMA, LEVEL = 2.0, 0.05
 KNN = prediction_knn.KnnScale()
 TEACHERS = prediction_teachers.TeacherScale()
@@ -153,8 +153,9 @@ def _rows(methods: tuple[str, ...], bounds: bool, scale: Scale, seed: int, execu
                     "exact_data_dependent_upper": float(data_dependent_renyi(present, **how, both=False)[0]),
                 }
             for number, method in enumerate(methods):
+                about = exact if method.startswith("k_cut") or method == "two_cut_any_event" else row["exact_two_cut"]
                 row[f"median_{method}"] = float(np.median(found[:, number, place]))
-                row[f"over_{method}"] = int((found[:, number, place] > exact * (1.0 + 1e-9)).sum())
+                row[f"over_{method}"] = int((found[:, number, place] > about * (1.0 + 1e-9)).sum())
             rows.append({**row, "audits": scale.repeats})
     return rows
 
@@ -168,38 +169,47 @@ def audit_rows(scale: Scale, seed: int, execution: Execution) -> Rows:
 
 
 def argmax_judged(rows: Rows) -> Judged:
-    """On the paper's pair: the exact value far below the published bound, the audit close to it, and covering."""
+    """On the paper's pair: the exact divergence far below the published bound (half), the audit close to it."""
     own = [row for row in rows if row["histograms"] == rows[0]["histograms"]]
-    gaps = [row["data_dependent_upper"] / row["exact_data_dependent_upper"] for row in own]
+    gaps = [row["data_dependent_upper"] / row["exact"] for row in own]
+    tighter = [row["data_dependent_upper"] / row["exact_data_dependent_upper"] for row in rows]
     close = [row["median_two_cut"] / row["exact"] for row in own]
     over = max(row["over_two_cut"] for row in rows)
     printed_low = sum(row["median_two_cut_printed"] <= 0.0 for row in rows)
+    plain = sum(row["data_dependent_upper"] >= row["data_independent_upper"] for row in own)
     why = (
         f"on the paper's histograms the published data-dependent bound is {min(gaps):.2g} to {max(gaps):.2g} times the "
-        f"exact one, and the median 2-cut audit {min(close):.2f} to {max(close):.2f} of the exact divergence; over all "
-        f"pairs and orders a bound is above it in at most {over} of {rows[0]['audits']} audits. The paper's own "
-        f"formula gives nothing (0 or less in the median) in {printed_low} of {len(rows)} lines"
+        f"exact divergence (far below is taken as half), and the median 2-cut audit {min(close):.2f} to "
+        f"{max(close):.2f} of it; at {plain} of {len(own)} orders the published bound is no better than the "
+        f"data-independent one. Over all pairs and orders the published bound is up to {max(tighter):.2g} times the "
+        f"exact data-dependent one, and a 2-cut bound is above the exact 2-cut in at most {over} of "
+        f"{rows[0]['audits']} audits. The paper's own formula gives nothing (0 or less in the median) in {printed_low} "
+        f"of {len(rows)} lines"
     )
-    return said(min(gaps) > 1.5 and min(close) >= 0.75 and over <= allowed_over(rows[0]["audits"])), why
+    return said(min(gaps) >= 2.0 and min(close) >= 0.75 and over <= allowed_over(rows[0]["audits"])), why
 
 
 def audit_judged(rows: Rows) -> Judged:
-    """Whether k-cuts and bootstraps show more than the exact 2-cut at small orders, and what they cost."""
-    own = [row for row in rows if row["histograms"] == rows[0]["histograms"] and row["order"] <= 4.0]
+    """k-cuts and bootstraps show more than the 2-cut at small orders (by 2%), and some of them fail somewhere."""
+    names = [key.removeprefix("median_") for key in rows[0] if key.startswith("median_") and "two_cut" not in key]
+    names.append("two_cut_bootstrap_estimate")
+    own = [row for row in rows if row["histograms"] == rows[0]["histograms"]]
     gains = {
-        key: [row[f"median_{key}"] / max(row["median_two_cut"], 1e-300) for row in own]
-        for key in ("k_cut", "k_cut_goodman_estimate", "k_cut_bootstrap_estimate", "two_cut_bootstrap_estimate")
+        key: [row[f"median_{key}"] / max(row["median_two_cut"], 1e-300) for row in own if row["order"] <= 4.0]
+        for key in names
     }
     exact = max(row[key] for row in rows for key in ("over_two_cut", "over_two_cut_any_event", "over_k_cut"))
-    estimates = {key: max(row[f"over_{key}"] for row in rows) for key in gains if key.endswith("_estimate")}
+    estimates = {key: max(row[f"over_{key}"] for row in rows) for key in names if key.endswith("_estimate")}
+    limit = allowed_over(rows[0]["audits"])
     listed = "; ".join(f"{key.replace('_', ' ')} {min(g):.2f} to {max(g):.2f}" for key, g in gains.items())
     worst = "; ".join(f"{key.replace('_', ' ')} {count}" for key, count in estimates.items())
     why = (
-        f"at orders up to 4, in the median, times the exact 2-cut: {listed}. Above the exact divergence: the exact "
-        f"methods in at most {exact} of {rows[0]['audits']} audits of a line, the others in at most: {worst}"
+        f"at orders up to 4 on the paper's histograms, in the median, times the exact 2-cut bound: {listed}. Above "
+        f"what they are about, the exact methods in at most {exact} of {rows[0]['audits']} audits of a line, the others in "
+        f"at most: {worst} (a valid 95% bound would stay within {limit})"
     )
-    more = any(max(gain) > 1.0 for gain in gains.values())
-    return said(more and exact <= allowed_over(rows[0]["audits"])), why
+    more = max(max(gain) for gain in gains.values()) > 1.02
+    return said(more and exact <= limit < max(estimates.values())), why
 
 
 def sizes(scale: Scale) -> Sizes:

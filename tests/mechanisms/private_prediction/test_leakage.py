@@ -89,13 +89,15 @@ def test_answers_follow_their_law(mechanism):
 
 
 def test_cached_answers_are_the_first_ones():
+    """By the query's name, never by its votes: two queries with equal votes are still two."""
     votes = np.array([[5, 4], [2, 7], [5, 4], [2, 7], [5, 4]])
-    for seed in range(20):
-        found = NoisyVotes(sigma=9.0, classes=2, cached=True).release(votes, seed)
-        assert found[0] == found[2] == found[4]
-        assert found[1] == found[3]
-    fresh = np.stack([NoisyVotes(sigma=9.0, classes=2).release(votes, seed) for seed in range(50)])
-    assert (fresh[:, 0] != fresh[:, 2]).any()
+    kept = NoisyVotes(sigma=9.0, classes=2, cached=True)
+    found = np.stack([kept.release(votes, seed, queries=["a", "b", "a", "b", "c"]) for seed in range(60)])
+    assert np.array_equal(found[:, 0], found[:, 2])
+    assert np.array_equal(found[:, 1], found[:, 3])
+    assert not np.array_equal(found[:, 0], found[:, 4])
+    with pytest.raises(InputError, match="must name the query of each of the 5 lines"):
+        kept.release(votes, 1)
 
 
 def test_claims():
@@ -183,6 +185,10 @@ def test_latent_teachers_do_not_compose():
     assert joint[1] == pytest.approx(renyi_divergence(*one, orders=2.0)[0])
     cap = renyi_divergence([0.4, 0.6], [0.5, 0.5], orders=2.0)[0]
     assert joint[50] <= cap
+    again = mixed_answers([0.4, 0.6], [0.5, 0.5], coin, repeats=50)
+    for more in (lambda: again.together(2.0, repeats=2), lambda: again.epsilon(1e-5, repeats=20)):
+        with pytest.raises(InputError, match="share random teachers"):  # the hidden state is drawn once
+            more()
 
 
 def test_joint_laws_against_enumeration(rng):
@@ -254,6 +260,7 @@ def test_ensembles_vote(rng):
         (RandomTeachers(learner=Logistic(), classes=3, teachers=10), (x, y), 10),
         (FixedParties(learner=Logistic(), classes=3), (x, y, party), 10),
         (Neighbours(classes=3, neighbors=15, sampling_rate=0.5), (x, y), 15),
+        (Neighbours(classes=3, neighbors=15, sampling_rate=0.5), (x.reshape(-1, 3, 1), y), 15),
     ):
         counts = ensemble.votes(dataset, queries, 3)
         assert counts.shape == (30, 3)
@@ -277,9 +284,10 @@ def test_one_record_changes_one_vote(rng):
         other = y.copy()
         other[7] = (other[7] + 1) % 3
         first, second = (ensemble.votes((x, labels, *extra), queries, 1) for labels in (y, other))
-        changed = np.abs(first - second).sum(axis=1)
-        assert set(changed) <= {0, 2}
-        assert changed.max() == 2
+        fewer = ensemble.votes((x[:-1], y[:-1], *(part[:-1] for part in extra)), queries, 1)
+        changed = [np.abs(first - neighbour).sum(axis=1) for neighbour in (second, fewer)]
+        assert set(np.concatenate(changed)) <= {0, 2}  # a label replaced, a record removed
+        assert changed[0].max() == 2
 
 
 def test_neighbours_are_included_as_often_as_the_formula_says(rng):
@@ -295,7 +303,69 @@ def test_neighbours_are_included_as_often_as_the_formula_says(rng):
         assert stats.binomtest(int(counts[:, 1].sum()), 4000, exact).pvalue > 1e-3
 
 
+def test_teachers_have_seeds_and_rows_of_their_own(rng):
+    seen = []
+
+    class Spy:
+        def fit(self, x, weights, *, seed, unlabelled=None):
+            seen.append((seed, len(x)))
+            return Logistic().fit(x, weights, seed=seed)
+
+    x, y = blobs(rng, rows=200)
+    RandomTeachers(learner=Spy(), classes=3, teachers=8).votes((x, y), x[:3], 1)
+    assert len({seed for seed, _ in seen}) == 8
+    assert sum(size for _, size in seen) == 200
+
+
+def test_pictures_in_bytes_are_not_wrapped():
+    rows, labels = np.array([[20], [60], [250]], dtype=np.uint8), np.array([0, 1, 1])
+    found = Neighbours(classes=2, neighbors=1, sampling_rate=1.0).votes(
+        (rows, labels), np.array([[25]], dtype=np.uint8), 1
+    )
+    assert found.tolist() == [[1, 0]]
+
+
+def test_what_floats_cannot_hold_is_refused():
+    with pytest.raises(InputError, match="too small to be computed with"):
+        data_dependent_renyi([61, 1], sigma=1.0, orders=[32.0])
+    with pytest.raises(InputError, match="too small to be computed with"):
+        vote_leakage([61, 1], [62, 0], sigma=1.0)
+    with pytest.raises(InputError, match="too small to be computed with"):
+        mixed_answers([0.4, 0.6], [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], repeats=1000)
+    with pytest.raises(InputError, match="whole numbers from 0"):
+        data_dependent_renyi([0.5, 0.5], sigma=1.0, orders=[2.0])
+    with pytest.raises(InputError, match="`sigma` must be"):
+        noisy_argmax_probabilities([50, 0], sigma=1e-6, noise="laplace")
+
+
+def test_both_directions_count():
+    """Of a histogram near agreement the way back is far larger, and the bound says so."""
+    exact = data_dependent_renyi([30, 1, 1], sigma=2.0, orders=[5.0])
+    forward = data_dependent_renyi([30, 1, 1], sigma=2.0, orders=[5.0], both=False)
+    assert (
+        exact[0]
+        > 50.0 * accounting.noisy_argmax_renyi(sigma=2.0, orders=[5.0], votes=[30, 1, 1])[0]
+        > 50.0 * forward[0]
+    )
+
+
 def test_refusals(rng):
+    with pytest.raises(InputError, match="lines of 3 counts"):
+        NoisyVotes(sigma=1.0, classes=3).release("votes", 1)
+    with pytest.raises(InputError, match="must be a Confident"):
+        NoisyVotes(sigma=1.0, classes=3, confident=3.0)
+    with pytest.raises(InputError, match="got laplace"):
+        NoisyVotes(sigma=1.0, classes=3, noise="laplace", confident=Confident(threshold=1.0, sigma=1.0))
+    with pytest.raises(TypeError, match="shared"):
+        RandomTeachers(learner=Logistic(), classes=3, teachers=2, shared=False)
+    with pytest.raises(InputError, match="one party a row"):
+        FixedParties(learner=Logistic(), classes=3).votes(
+            (np.zeros((3, 1)), np.zeros(3, dtype=int), [1, 2]), np.zeros((1, 1)), 1
+        )
+    with pytest.raises(InputError, match="rows of 1 features"):
+        Neighbours(classes=2).votes((np.zeros((3, 1)), np.zeros(3, dtype=int)), np.zeros((1, 2)), 1)
+    with pytest.raises(InputError, match="`queries` must be an array"):
+        RandomTeachers(learner=Logistic(), classes=3, teachers=3).votes(blobs(rng, 20), [], 1)
     with pytest.raises(InputError, match="lines of 3 counts"):
         NoisyVotes(sigma=1.0, classes=3).release([[1, 2]], 1)
     with pytest.raises(InputError, match="needs `confident`"):

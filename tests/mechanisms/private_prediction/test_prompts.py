@@ -91,14 +91,20 @@ def test_votes_are_a_function_of_the_data(teachers):
 def test_prompts_hold_what_they_should(teachers):
     assert "0 = calm, 1 = loud, 2 = odd" in TASK.head()
     assert teachers.prefix("words", 2).endswith("Text: words\nAnswer: 2\n")
-    assert teachers.mapped("words", 0, [1, 2, 0]).count("0 = loud, 1 = odd, 2 = calm") == 1
+    assert "1 = calm, 2 = loud, 0 = odd" in teachers.mapped("words", 0, [1, 2, 0])
     assert teachers.mapped("words", 0, [1, 2, 0]).endswith("Answer: 1\n")
     assert "always 2" in teachers.all_same(2)
     assert teachers.model.short("many   \n words " * 99).count("\n") == 0
     assert len(teachers.model.tokenizer(teachers.model.short("w" * 999))["input_ids"]) <= 65
 
 
-def test_refusals(teachers, tmp_path):
+def test_refusals(teachers, tmp_path, folder):
+    (tmp_path / "pickled").mkdir()
+    (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(InputError, match=r"must hold weights as \.safetensors"):
+        LanguageModel.load(tmp_path / "pickled")
+    with pytest.raises(InputError, match="at least one text"):
+        teachers.votes((["a"], [0]), [])
     with pytest.raises(InputError, match="no model at"):
         LanguageModel.load(tmp_path / "nothing")
     with pytest.raises(InputError, match="`label` must be at most 2"):

@@ -33,7 +33,7 @@ from dpaudit.proxies import Categorical
 Labels = NDArray[np.int64]
 
 
-def _checked(dataset: Any, classes: int) -> tuple[Any, Labels]:
+def checked_dataset(dataset: Any, classes: int) -> tuple[Any, Labels]:
     """Features with a `shape`, finite where they are numbers, and as many class numbers."""
     try:
         x, y = dataset
@@ -121,7 +121,7 @@ class OneStage:
         return response.release(y, _one_seed(seed, "noise of labels"))
 
     def release(self, dataset: Any, seed: int) -> Model:
-        x, y = _checked(dataset, self.classes)
+        x, y = checked_dataset(dataset, self.classes)
         labels = one_hot(self.labels(x, y, seed), self.classes)
         learnt = self.learner.fit(x, labels, seed=_one_seed(seed, "learner"))
         return _Corrected(learnt, self.epsilon) if self.correct_noise else learnt
@@ -183,7 +183,7 @@ class MultiStage:
         return found
 
     def release(self, dataset: Any, seed: int) -> Model:
-        x, y = _checked(dataset, self.classes)
+        x, y = checked_dataset(dataset, self.classes)
         labels = one_hot(self.labels(x, y, seed), self.classes)
         return self.learner.fit(x, labels, seed=_one_seed(seed, "learner"))
 
@@ -222,7 +222,7 @@ class Alibi:
         return AdditiveLaplace(epsilon=self.epsilon, classes=self.classes, noise_scale=self.noise_scale)
 
     def release(self, dataset: Any, seed: int) -> Model:
-        x, y = _checked(dataset, self.classes)
+        x, y = checked_dataset(dataset, self.classes)
         if math.isinf(self.epsilon):
             return self.learner.fit(x, one_hot(y, self.classes), seed=_one_seed(seed, "learner"))
         noisy = self.released(y, seed)
@@ -315,7 +315,7 @@ class Pate:
         return (self.student or self.learner).fit(x[asked], labels, seed=_one_seed(seed, "student"), unlabelled=x)
 
     def release(self, dataset: Any, seed: int) -> Model:
-        x, y = _checked(dataset, self.classes)
+        x, y = checked_dataset(dataset, self.classes)
         return self.student_of(x, *self.votes(x, y, seed), seed)
 
     def claim(self, delta: float) -> UpperBound:

@@ -6,7 +6,7 @@
 | `prompts` | `PromptedTeachers` (PromptPATE): a language model with one example each |
 | `answers` | how votes become answers: `NoisyVotes`, honest or with a named bug |
 | `laws` | the exact law of an answer |
-| `vote_models` | laws of votes estimated from trainings, with their uncertainty carried along |
+| `vote_models` | laws of votes estimated from trainings, and bounds given the other teachers' votes |
 | `leakage` | what an attack instance leaks, exactly: Renyi curves, epsilon at delta, joint and data-dependent laws |
 """
 

@@ -47,7 +47,8 @@ class NoisyVotes:
     confident
         Answer only where enough teachers agree.
     cached
-        A query that was asked before gets the answer that it got before, and costs nothing.
+        A query that was asked before gets the answer that it got before, and costs nothing; `release` must be told
+        which lines are the same query (that must never be read off the votes, which are private).
     bug
         One of `BUGS`, None for the honest mechanism. The claim is the same.
     """
@@ -67,19 +68,25 @@ class NoisyVotes:
         object.__setattr__(self, "relation", relation(self.relation))
         if self.bug is not None:
             check.choice("bug", self.bug, BUGS)
+        if self.confident is not None and not isinstance(self.confident, Confident):
+            raise InputError(f"`confident` must be a Confident, got {self.confident!r}.")
         if self.confident is not None and self.noise != "gaussian":
             raise InputError("`confident` is defined for Gaussian noise, got laplace.")
         if self.bug == BUGS[2] and self.confident is None:
             raise InputError("a threshold without noise needs `confident`, got none.")
 
-    def release(self, dataset: Any, seed: int) -> NDArray[np.int64]:
-        """One answer a line of counts; where answers are kept, lines that are equal are the same query."""
+    def release(self, dataset: Any, seed: int, queries: Any = None) -> NDArray[np.int64]:
+        """One answer a line of counts; `queries` names the query of each line, where answers are kept."""
         counts = self._counts(dataset)
-        rng = np.random.default_rng(seed)
-        if self.cached:
-            _, first, again = np.unique(counts, axis=0, return_index=True, return_inverse=True)
-            return self._drawn(counts[np.sort(first)], rng)[np.argsort(np.argsort(first))[again.ravel()]]
-        return self._drawn(counts, rng)
+        found = self._drawn(counts, np.random.default_rng(seed))
+        if not self.cached:
+            return found
+        if queries is None or len(queries) != len(counts):
+            raise InputError(
+                f"`queries` must name the query of each of the {len(counts)} lines, where answers are kept."
+            )
+        _, first, again = np.unique(np.asarray(queries), return_index=True, return_inverse=True)
+        return found[first[again.ravel()]]
 
     def _drawn(self, counts: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
         shape = {BUGS[0]: (len(counts), 1), BUGS[1]: (1, self.classes)}.get(self.bug or "", counts.shape)
@@ -92,7 +99,10 @@ class NoisyVotes:
         return np.where(passed, found, self.classes).astype(np.int64)
 
     def _counts(self, dataset: Any) -> NDArray[np.float64]:
-        counts = np.asarray(dataset, dtype=np.float64)
+        try:
+            counts = np.asarray(dataset, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"votes must be lines of {self.classes} counts, got {str(dataset)[:60]}.") from None
         if counts.ndim != 2 or counts.shape[1] != self.classes or not np.isfinite(counts).all() or not counts.size:
             raise InputError(f"votes must be lines of {self.classes} counts, got shape {counts.shape}.")
         return counts

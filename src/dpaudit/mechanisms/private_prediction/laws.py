@@ -44,6 +44,7 @@ def noisy_argmax_probabilities(votes: Any, *, sigma: float, noise: str = "gaussi
     """
     counts, sigma = check.votes("votes", votes), check.number("sigma", sigma, low=SMALLEST_SIGMA)
     if check.choice("noise", noise, NOISES) == "laplace":
+        check.number("sigma", sigma, low=max(float(np.ptp(counts)) / MOST_RATIO, SMALLEST_SIGMA))
         return _laplace_argmax(counts, sigma)
     nodes, weights = np.polynomial.legendre.leggauss(HISTOGRAM_NODES)
     found = np.empty(counts.size)
@@ -210,6 +211,10 @@ def knn_inclusion_probability(*, rank: int, neighbors: int, sampling_rate: float
     """
     rank, k = check.count("rank", rank, low=1), check.count("neighbors", neighbors, low=1)
     gamma = check.number("sampling_rate", sampling_rate, low=5e-324, high=1.0)
-    from scipy import stats  # slow to import
+    return float(inclusion(np.array([rank]), k, gamma)[0])
 
-    return gamma * float(stats.binom.cdf(k - 1, rank - 1, gamma))
+
+def inclusion(ranks: NDArray[Any], neighbors: int, rate: float) -> NDArray[np.float64]:
+    """The same for many ranks: P(Bin(n, gamma) <= k - 1) is the incomplete beta function I_(1-gamma)(n - k + 1, k)."""
+    beyond = special.betainc(np.maximum(ranks - neighbors, 1.0), neighbors, 1.0 - rate)
+    return np.asarray(rate * np.where(ranks <= neighbors, 1.0, beyond))

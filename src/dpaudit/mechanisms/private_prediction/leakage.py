@@ -24,6 +24,7 @@ from dpaudit.bounds import Relation, UpperBound, relation
 from dpaudit.divergences import as_orders, renyi_divergence
 from dpaudit.mechanisms.private_prediction.laws import noisy_argmax_probabilities
 
+RAREST = 1e-250
 MOST_OUTCOMES = 2_000_000
 """Different counts of answers that a joint law may have."""
 SHARED = "answers that share random teachers do not compose: the sum of their divergences may exceed the joint one."
@@ -71,7 +72,10 @@ class Leakage:
         return count * self.each(orders, backward=backward).sum(axis=0)
 
     def epsilon(self, delta: float, *, repeats: int = 1) -> UpperBound:
-        """The exact epsilon at delta of all answers, by composing their privacy losses."""
+        """The exact epsilon at delta of all answers, by composing their privacy losses.
+
+        It is that of *this* pair of worlds, rounded up: what the attack instance leaks, no promise of the mechanism.
+        """
         self._refuse_shared(repeats)
         pairs = list(zip(self.present, self.absent, strict=True))
         return accounting.independent_answers(pairs, delta=delta, relation=self.relation, repeats=repeats)
@@ -96,6 +100,7 @@ def vote_leakage(
         [noisy_argmax_probabilities(line, sigma=sigma, noise=noise) for line in np.atleast_2d(votes)]
         for votes in (present, absent)
     ]
+    _refuse_underflow(np.array(laws))
     return Leakage(present=laws[0], absent=laws[1], shared=False, relation=relation)
 
 
@@ -125,10 +130,22 @@ def mixed_answers(
         )
     seen = _compositions(count, given.shape[1])
     ways = special.gammaln(count + 1.0) - special.gammaln(seen + 1.0).sum(axis=1)
-    likely = np.exp(ways[:, None] + special.xlogy(seen[:, None, :], given[None, :, :]).sum(axis=2))
+    logs = np.stack([special.xlogy(seen, law).sum(axis=1) for law in given], axis=1)
+    likely = np.exp(ways[:, None] + logs)
     laws = [likely @ law for law in hidden]
+    _refuse_underflow(np.concatenate([likely[:, (hidden[0] > 0.0) | (hidden[1] > 0.0)].ravel(), *laws]), given)
     scaled = [law / law.sum() for law in laws]
-    return Leakage(present=scaled[0], absent=scaled[1], shared=False, relation=relation)
+    return Leakage(present=scaled[0], absent=scaled[1], shared=True, relation=relation)
+
+
+def _refuse_underflow(found: NDArray[np.float64], given: NDArray[np.float64] | None = None) -> None:
+    """Probabilities that floats cannot hold would make divergences 0 or infinite; true zeros are fine."""
+    rare = found[found < RAREST]
+    if rare.size and (given is None or given.min() > 0.0):
+        raise InputError(
+            f"an answer's probability is below {RAREST:g}, too small to be computed with.",
+            "use more noise or fewer answers; such an answer will not be seen.",
+        )
 
 
 def _compositions(total: int, parts: int) -> NDArray[np.int64]:
@@ -155,12 +172,17 @@ def data_dependent_renyi(
     True
     """
     counts = check.votes("votes", votes)
+    if counts.min() < 0.0 or not np.array_equal(counts, np.round(counts)):
+        raise InputError(f"`votes` must be whole numbers from 0, got {counts.tolist()[:6]}.")
     base = noisy_argmax_probabilities(counts, sigma=sigma, noise=noise)
+    _refuse_underflow(base)
     best = np.zeros(len(as_orders(orders)))
     compare = both_ways if both else lambda p, q, orders: renyi_divergence(p, q, orders=orders)
     for source, target in itertools.permutations(range(counts.size), 2):
         if counts[source] >= 1.0:
             moved = counts.copy()
             moved[[source, target]] += [-1.0, 1.0]
-            best = np.maximum(best, compare(base, noisy_argmax_probabilities(moved, sigma=sigma, noise=noise), orders))
+            other = noisy_argmax_probabilities(moved, sigma=sigma, noise=noise)
+            _refuse_underflow(other)
+            best = np.maximum(best, compare(base, other, orders))
     return best

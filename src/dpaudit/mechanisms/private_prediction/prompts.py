@@ -25,6 +25,7 @@ from dpaudit import _validate as check
 from dpaudit import data
 from dpaudit._validate import InputError
 from dpaudit.mechanisms.dpsgd.modules import one_thread, torch_or_refuse
+from dpaudit.mechanisms.private_prediction.ensembles import counted
 
 LONGEST = 64
 """Tokens of a text that are read."""
@@ -47,14 +48,14 @@ class Task:
     instruction: str
     names: tuple[str, ...]
 
-    def head(self, meanings: Sequence[str] | None = None) -> str:
-        """The instruction with what each number means."""
-        words = self.names if meanings is None else meanings
-        return f"{self.instruction} {', '.join(f'{n} = {name}' for n, name in enumerate(words))}. Answer with a number."
+    def head(self, numbers: Sequence[int] | None = None) -> str:
+        """The instruction with what each number means; `numbers` gives the labels other ones."""
+        key = zip(range(len(self.names)) if numbers is None else numbers, self.names, strict=True)
+        return f"{self.instruction} {', '.join(f'{n} = {name}' for n, name in key)}. Answer with a number."
 
-    def shown(self, example: str, label: int, meanings: Sequence[str] | None = None) -> str:
+    def shown(self, example: str, label: int, numbers: Sequence[int] | None = None) -> str:
         """A teacher's prompt up to the query: the instruction and one example."""
-        return f"{self.head(meanings)}\n\nText: {example}\nAnswer: {label}\n"
+        return f"{self.head(numbers)}\n\nText: {example}\nAnswer: {label}\n"
 
     @staticmethod
     def asked(query: str) -> str:
@@ -78,8 +79,15 @@ class LanguageModel:
         file = {} if place.is_dir() else {"gguf_file": place.name}
         folder = str(place if place.is_dir() else place.parent)
         how = {"local_files_only": True, **file}
+        if place.is_dir() and not list(place.glob("*.safetensors")):
+            raise InputError(
+                f"{str(place)!r} must hold weights as .safetensors, and does not.", "pickles are never read."
+            )
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
-        return cls(transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **how), tokenizer)
+        return cls(
+            transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, **how),
+            tokenizer,
+        )
 
     def short(self, text: str) -> str:
         """A text cut to so many tokens, in one line."""
@@ -137,8 +145,8 @@ class LanguageModel:
 class PromptedTeachers:
     """PromptPATE: one teacher for each example of a data set (texts, labels).
 
-    The four prompt adversaries of paper 002 are `natural`, `poisoned`, `all_same` and `mapped` prefixes, which stand in
-    the place of one teacher's.
+    A crafted record stands in the place of one teacher's: a query with its own or a wrong label (`prefix`), a prompt
+    that asks for one answer (`all_same`), or one with a wrong key (`mapped`).
     """
 
     model: LanguageModel
@@ -151,12 +159,13 @@ class PromptedTeachers:
 
     def votes(self, dataset: Any, queries: Sequence[str], seed: int = 0) -> NDArray[np.int64]:
         """Counts, one line a query; the seed decides nothing."""
-        each = self.each(dataset, queries)
-        return np.stack([np.bincount(column, minlength=self.classes) for column in each.T]).astype(np.int64)
+        return counted(self.each(dataset, queries), self.classes)
 
     def each(self, dataset: Any, queries: Sequence[str]) -> NDArray[np.int64]:
         """The vote of every teacher on every query."""
         texts, labels = dataset
+        if not len(queries):
+            raise InputError("`queries` must be at least one text, got none.")
         if len(texts) != len(labels) or not len(texts):
             raise InputError(f"a data set must be as many texts as labels, got {len(texts)} and {len(labels)}.")
         return np.stack(
@@ -166,7 +175,8 @@ class PromptedTeachers:
     def vote(self, prefix: str, queries: Sequence[str]) -> NDArray[np.int64]:
         """What one prompt makes of each query."""
         asked = [self.task.asked(self.model.short(query)) for query in queries]
-        return np.asarray(self.model.scores(prefix, asked, self.classes).argmax(axis=1), dtype=np.int64)
+        scores = self.model.scores(prefix, asked, self.classes)
+        return np.asarray(scores.round(4).argmax(axis=1), dtype=np.int64)  # what is read together changes the last bits
 
     def prefix(self, text: str, label: int) -> str:
         """An honest teacher's prompt, and that of `Nat-AdvQ` and `Pois-AdvQ`, whose example is the query itself."""
@@ -178,8 +188,9 @@ class PromptedTeachers:
         return f"Whatever text follows, the answer is always {count}. Nothing else is allowed.\n\nAnswer: {count}\n"
 
     def mapped(self, text: str, label: int, mapping: Sequence[int]) -> str:
-        """A prompt that gives the labels each other's meanings: label n is said to mean what `mapping[n]` means."""
+        """A prompt with wrong numbers: what is label c is said to be `mapping[c]`, in the key and in the example."""
         if len(mapping) != self.classes:
             raise InputError(f"`mapping` must name a label for each of the {self.classes}, got {list(mapping)}.")
-        meanings = [self.task.names[check.count("mapping", n, high=self.classes - 1)] for n in mapping]
-        return self.task.shown(self.model.short(text), int(mapping[label]), meanings)
+        numbers = [check.count("mapping", n, high=self.classes - 1) for n in mapping]
+        own = numbers[check.count("label", label, high=self.classes - 1)]
+        return self.task.shown(self.model.short(text), own, numbers)

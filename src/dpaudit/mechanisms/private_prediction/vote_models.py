@@ -1,14 +1,15 @@
-"""Votes of randomly trained teachers as laws: estimated from trainings, with what that estimate is worth carried along.
+"""Votes of randomly trained teachers as laws, estimated from trainings.
 
 Paper 002 puts the most likely laws into its simulation and audits that. Two samples of one law never give the same
-estimate, so the difference of two estimates alone is then "detected" (THEORY 002-11). Here the law of the one teacher
-that sees the record is bounded by exact limits in both worlds, and the least divergence within them is reported.
+estimate, so the difference of two estimates alone is then "detected" (THEORY 002-11): `leakage`, which does the same
+exactly instead of by simulation, is an estimate. `bound` is about less, and holds: given the votes of all other
+teachers, the law of the one that sees the record is bounded by exact limits in both worlds, and the least divergence
+within them is reported.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,11 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, RenyiBound, relation
 from dpaudit.divergences import as_orders, bernoulli_renyi
-from dpaudit.mechanisms.private_prediction.laws import multinomial_argmax_probabilities
+from dpaudit.mechanisms.private_prediction.laws import multinomial_argmax_probabilities, noisy_argmax_probabilities
 from dpaudit.mechanisms.private_prediction.leakage import Leakage
 
-OTHERS = "all other teachers vote independently by the law estimated from the trainings without the record"
-SPECIAL = "the votes of the teacher that sees the record are independent over its trainings"
+GIVEN = "the mechanism is the one with all other teachers' votes as they are: only one teacher and the noise are random"
+SPECIAL = "the votes of the one teacher are independent over its trainings, with the record and without it"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,6 +53,7 @@ class VoteModel:
             object.__setattr__(self, name, check.read_only(counts))
         check.same_length(plain=self.plain, special=self.special)
         check.count("teachers", self.teachers, low=1)
+        check.number("sigma", self.sigma, low=1e-9)
         object.__setattr__(self, "relation", relation(self.relation))
 
     @property
@@ -61,29 +63,32 @@ class VoteModel:
     def leakage(self) -> Leakage:
         """Exact under the estimated laws: an estimate of what one answer leaks. More answers share their teachers."""
         law, odd = self.plain / self.plain.sum(), self.special / self.special.sum()
-        return Leakage(present=odd @ self.by_vote, absent=law @ self.by_vote, shared=True, relation=self.relation)
+        laws = [
+            multinomial_argmax_probabilities(law, teachers=self.teachers, sigma=self.sigma, special=special)
+            for special in (odd, law)
+        ]
+        return Leakage(present=laws[0], absent=laws[1], shared=True, relation=self.relation)
 
-    @cached_property
-    def by_vote(self) -> NDArray[np.float64]:
-        """The law of the answer given the special teacher's vote j, one line each (THEORY 4.3, linear structure)."""
-        law = self.plain / self.plain.sum()
-        return np.stack(
-            [
-                multinomial_argmax_probabilities(law, teachers=self.teachers, sigma=self.sigma, special=vote)
-                for vote in np.eye(self.classes)
-            ]
-        )
+    def bound(self, *, others: Any, event: int, orders: Any, confidence: float = 0.95) -> RenyiBound:
+        """A lower bound on what one answer leaks, given the votes of the other teachers (a histogram of k - 1 votes).
 
-    def bound(self, *, event: int, orders: Any, confidence: float = 0.95) -> RenyiBound:
-        """A lower bound on what one answer leaks, from the 2-cut of the answer `event`, fixed before the trainings.
-
-        The special teacher's law lies in a box with probability `confidence`: exact limits for every class, with the
-        record and without. P(event) is linear in that law, so its least value with the record and its largest without
-        are linear programs, and the nearest corner has the least divergence (THEORY 002-5). The record is taken to make
-        the event likelier.
+        It is the 2-cut of the answer `event`, fixed before the trainings, which the record is taken to make likelier.
+        `plain` and `special` must then be votes of *the* teacher that gets the record, over independent trainings
+        without and with it: its law lies in a box with probability `confidence`, by exact limits for every class in
+        both worlds. P(event) is linear in that law, so its least value with the record and its largest without are
+        found at once, and the nearest corner has the least divergence (THEORY 002-5).
         """
+        rest = check.votes("others", others)
+        if rest.size != self.classes or rest.sum() != self.teachers - 1:
+            raise InputError(
+                f"`others` must be the {self.teachers - 1} votes of the other teachers on {self.classes} classes, got "
+                f"{rest.sum():g} votes on {rest.size}."
+            )
         wanted, alpha = as_orders(orders), 1.0 - check.confidence(confidence)
-        chances = self.by_vote[:, check.count("event", event, high=self.classes - 1)]
+        place = check.count("event", event, high=self.classes - 1)
+        chances = np.array(
+            [noisy_argmax_probabilities(rest + vote, sigma=self.sigma)[place] for vote in np.eye(rest.size)]
+        )
         level = alpha / (4.0 * self.classes)
         least = _extreme(chances, *_box(self.special, level), largest=False)
         most = _extreme(chances, *_box(self.plain, level), largest=True)
@@ -93,9 +98,9 @@ class VoteModel:
             divergences=tuple(found),
             confidence=confidence,
             relation=relation(self.relation),
-            method="2-cut of one answer, vote laws within exact limits",
+            method="2-cut of one answer, one teacher's vote law within exact limits",
             guarantee="conditional",
-            assumptions=(OTHERS, SPECIAL),
+            assumptions=(GIVEN, SPECIAL),
             selection=f"answer {event}, fixed in advance",
         )
 
