@@ -205,8 +205,8 @@ def audit_judged(rows: Rows) -> Judged:
     worst = "; ".join(f"{key.replace('_', ' ')} {count}" for key, count in estimates.items())
     why = (
         f"at orders up to 4 on the paper's histograms, in the median, times the exact 2-cut bound: {listed}. Above "
-        f"what they are about, the exact methods in at most {exact} of {rows[0]['audits']} audits of a line, the others in "
-        f"at most: {worst} (a valid 95% bound would stay within {limit})"
+        f"what they are about, the exact methods in at most {exact} of {rows[0]['audits']} audits of a line, the "
+        f"others in at most: {worst} (a valid 95% bound would stay within {limit})"
     )
     more = max(max(gain) for gain in gains.values()) > 1.02
     return said(more and exact <= limit < max(estimates.values())), why

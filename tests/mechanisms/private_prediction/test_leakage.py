@@ -275,8 +275,8 @@ def test_one_record_changes_one_vote(rng):
     from sklearn.neighbors import KNeighborsClassifier
 
     x, y = blobs(rng, rows=120)
-    queries = rng.normal(size=(40, 3))
-    learner = Sklearn(lambda seed: KNeighborsClassifier(3))
+    queries = x[:40]
+    learner = Sklearn(lambda seed: KNeighborsClassifier(1))
     for ensemble, extra in (
         (RandomTeachers(learner=learner, classes=3, teachers=8), ()),
         (FixedParties(learner=learner, classes=3), (np.arange(120) % 8,)),
