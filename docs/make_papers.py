@@ -88,7 +88,8 @@ a guess path, and stands only where the blind gate is open; "blocked" counts the
 are promised, and audited, at delta 1e-05. Membership is substitution of a record, another relation than replacement of
 a label: a label's epsilon does not limit it, and the two bounds are not compared. "Paper" is its own number on other
 data. All games of a mechanism share a pool of rows and a proxy, those of PATE-FM also members and teachers, so they are
-not independent; each bound is a 95% statement of its own, and a largest bound is not.
+not independent; each bound is a 95% statement of its own, and a largest bound is not. Without privacy LP-1ST in all its
+forms, LP-2ST and ALIBI are one and the same training, with other seeds.
 
 | figure | what the paper says | found |
 |---|---|---|
