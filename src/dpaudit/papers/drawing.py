@@ -219,7 +219,7 @@ def _attacks(ax: Any, rows: list[dict[str, Any]]) -> None:
             )
     names = [f"{row['mechanism']}, {'inf' if row['epsilon'] is None else format(row['epsilon'], 'g')}" for row in rows]
     ax.set_yticks(places, names, fontsize=7)
-    ax.set_xlabel("epsilon (labels: replacement; membership: substitution)")
+    ax.set_xlabel("epsilon, each of its own relation")
 
 
 def _ladder(ax: Any, rows: list[dict[str, Any]]) -> None:
