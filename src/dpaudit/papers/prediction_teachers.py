@@ -44,7 +44,7 @@ LEARNER = Logistic(strength=1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherScale:
-    sets: tuple[str, ...] = tuple(SETS)
+    sets: tuple[str, ...] = ("MNIST", "Fashion-MNIST")
     queries: int = 100
     trainings: int = 20
     special: int = 50
