@@ -30,7 +30,7 @@ def torch_or_refuse() -> Any:
     except ImportError:
         raise InputError(
             "models of torch need the package torch, which is not installed.",
-            "pip install 'dpaudit[torch]', or use model=None or Mlp, which are numpy.",
+            "pip install 'dpaudit[torch]'; the models and learners that are numpy or scikit-learn do without it.",
         ) from None
     return torch
 
