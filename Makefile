@@ -32,7 +32,7 @@ benchmark: $(STAMP)
 	$(BIN)/python benchmarks/observational.py
 	$(BIN)/python benchmarks/prediction.py
 
-# Fetches 437 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm. Only the experiments of papers want it.
+# Fetches 437 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm and apt-get. Only the experiments of papers want it.
 data: $(STAMP)
 	$(BIN)/python -m dpaudit.data all
 

@@ -75,6 +75,13 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     return str(value)
 
 
+def unit(value: Any) -> str:
+    """What one coin or run stands for, as a word."""
+    if not isinstance(value, str) or not value:
+        raise InputError(f"`unit` must be a word such as 'record' or 'user', got {value!r}.")
+    return value
+
+
 def vector(name: str, values: Any) -> NDArray[Any]:
     """A one-dimensional array from numpy, pandas, polars, a list, or anything with `__arrow_c_stream__`."""
     if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__array__"):

@@ -61,8 +61,7 @@ class _Evidence:
         check.choice("assignment", self.assignment, self.assignments)  # type: ignore[attr-defined]
         check.choice("reduce", self.reduce, REDUCTIONS)
         check.count("seed", self.seed)
-        if not isinstance(self.unit, str) or not self.unit:
-            raise InputError(f"`unit` must be a word such as 'record' or 'user', got {self.unit!r}.")
+        check.unit(self.unit)
         if isinstance(self.assumptions, str):
             raise InputError("`assumptions` must be a list of sentences, got one text.")
         self._set("assumptions", tuple(self.assumptions))

@@ -61,8 +61,7 @@ class MultiRun:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", relation(self.relation))
-        if not isinstance(self.unit, str) or not self.unit:
-            raise InputError(f"`unit` must be a word such as 'record' or 'user', got {self.unit!r}.")
+        check.unit(self.unit)
         check.count("runs", self.runs, low=1)
         check.count("block", self.block, low=1)
         if isinstance(self.score, str):

@@ -49,8 +49,7 @@ class OneRun:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", relation(self.relation))
-        if not isinstance(self.unit, str) or not self.unit:
-            raise InputError(f"`unit` must be a word such as 'record' or 'user', got {self.unit!r}.")
+        check.unit(self.unit)
         check.count("canaries", self.canaries, low=1)
         check.choice("sides", self.sides, SIDES)
         object.__setattr__(self, "files", file_names(self.files))

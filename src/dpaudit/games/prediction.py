@@ -54,8 +54,7 @@ class Prediction:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "relation", relation(self.relation))
-        if not isinstance(self.unit, str) or not self.unit:
-            raise InputError(f"`unit` must be a word such as 'record' or 'user', got {self.unit!r}.")
+        check.unit(self.unit)
         if not isinstance(self.independent, bool):
             raise InputError(f"`independent` must be true or false, got {self.independent!r}.")
         check.count("classes", self.classes, low=2)

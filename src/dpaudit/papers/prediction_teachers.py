@@ -4,7 +4,8 @@ PATE deals rows at random and trains at random, so its answers share random teac
 over answers (THEORY 002-10). What stands here for PATE is one answer, exact under vote laws estimated from trainings
 (an estimate), beside a cap for any number of answers to one query: the votes' own divergence, D(P' || P), which the
 answers cannot exceed. CaPC's parties are fixed and a logistic regression has no randomness, so its votes are a function
-of the data: answers differ by their noise alone, compose, and are exact.
+of the data: answers differ by their noise alone and compose. Their epsilon comes from exact laws, with every answer's
+privacy loss rounded up by at most 1e-4: 1,000 answers by at most 0.1.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpaudit import accounting, data
 from dpaudit.attacks import prediction as adversaries
-from dpaudit.bounds import Relation, round_down, round_up
+from dpaudit.bounds import Relation, round_up
 from dpaudit.divergences import renyi_divergence
 from dpaudit.execution import Execution, distinct_seeds, stream
 from dpaudit.mechanisms.label_dp import Logistic
@@ -277,7 +278,8 @@ def adversarial_judged(rows: Rows) -> Judged:
         parts.append(
             f"{name}: the worst answer's divergence of order 2 is {_pairs(by, 'Nat-AdvQ')} by Nat-AdvQ and "
             f"{_pairs(by, 'Pois-AdvQ')} by Pois-AdvQ (PATE, CaPC); {poisoned['answers']:,} answers of CaPC leak "
-            f"epsilon {round_down(poisoned['epsilon'], 3)} exactly, where the published data-dependent analysis says "
+            f"epsilon {round_up(poisoned['epsilon'])} (rounded up, by at most 1e-4 an answer), "
+            f"where the published data-dependent analysis says "
             f"{round_up(poisoned['published_data_dependent_epsilon'])}"
         )
     return said(bool(good)), "; ".join(parts) + ". PromptPATE, the third of the order, is not measured yet"

@@ -6,7 +6,8 @@ trained once, on rows that are in no game. Every number comes in two kinds: a bo
 of guesses, averaged over plays of one model), which is an estimate.
 
 Games of one mechanism share a pool of rows and a proxy, so they are not independent of each other; those of PATE-FM
-share teachers and members too. Which rows are the pool is fixed; the seed decides everything else.
+share teachers and members too. Which rows are the pool is fixed; the seed decides everything else. The proxies'
+learners were chosen after their gates were seen on rows of the pool, which nothing here pays for.
 
 Membership is another relation, substitution of a record, than replacement of a label. A label's epsilon does not limit
 it, so bounds on the two stand side by side and are never compared.
@@ -201,9 +202,8 @@ class ProxyPart:
         task = TASKS[self.task][0](self.sizes)
         own = distinct_seeds(self.seed, f"proxy of {self.task}", number + 1)[number]
         x, y = task.other
-        kept = (
-            4 * len(y) // 5 if self.task == "texts" else len(y)
-        )  # a penalised regression is too careful: mended below
+        # a penalised regression is too careful, and is recalibrated on the rest
+        kept = 4 * len(y) // 5 if self.task == "texts" else len(y)
         model = self.learners[number].fit(x[:kept], one_hot(y[:kept], task.classes), seed=own)
         law = model.predict_proba(task.x)
         if kept < len(y):
