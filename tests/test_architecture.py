@@ -30,6 +30,7 @@ LEVELS = {
     "mechanisms": 2,
     "attacks": 2,
     "proxies": 2,
+    "propensity": 2,
     "models": 2,
     "estimators": 3,
     "games": 3,

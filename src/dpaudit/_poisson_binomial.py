@@ -46,7 +46,7 @@ def law(rates: NDArray[np.float64]) -> Law:
     if rates.size == 0:
         return NOTHING
     block = np.stack([1.0 - rates, rates], axis=1)
-    while block.shape[0] > 1 and block.shape[1] <= 32:  # pairs of short laws, all at once
+    while block.shape[0] > 1 and block.shape[1] <= 64:  # pairs of short laws, all at once
         odd = block[-1:] if block.shape[0] % 2 else None
         block = _pairs(block[0 : 2 * (block.shape[0] // 2) : 2], block[1 : 2 * (block.shape[0] // 2) : 2])
         if odd is not None:

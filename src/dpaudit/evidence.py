@@ -207,7 +207,7 @@ class CanaryScores(_Evidence):
             raise InputError(f"only a split is thinned, got assignment {self.assignment!r}.")
         units = self.reduced()
         rng = np.random.default_rng([self.seed if seed is None else check.count("seed", seed), 0x7468696E])
-        keep, coins = _thin(units.included, rng)
+        keep, coins = thin(units.included, rng)
         return replace(
             units,
             scores=units.scores[keep],
@@ -417,7 +417,7 @@ def _by_group(group: NDArray[Any], scores: NDArray[Any], how: str) -> tuple[NDAr
     return first, reduced / np.bincount(where) if how == "mean" else reduced
 
 
-def _thin(flags: NDArray[np.bool_], rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def thin(flags: NDArray[np.bool_], rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Rows and fresh fair coins: coin i takes the next row of the pool that it names."""
     pools = [rng.permutation(np.flatnonzero(flags == side)) for side in (False, True)]
     smaller, larger = sorted(pool.size for pool in pools)

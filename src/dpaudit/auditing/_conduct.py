@@ -15,7 +15,7 @@ import numpy as np
 from dpaudit import _validate as check
 from dpaudit import accounting, estimators, planning
 from dpaudit._validate import InputError
-from dpaudit.auditing import _observe, _written
+from dpaudit.auditing import _observe, _written, _zero
 from dpaudit.auditing._figures import figures_of
 from dpaudit.auditing.record import Audit, Bound
 from dpaudit.bounds import (
@@ -33,7 +33,7 @@ from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators.thresholds import RankGrid, null_ranks
 from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores
 from dpaudit.execution import Execution, RunFailed
-from dpaudit.games import Game, MultiRun, Observational, ObservationalTable, Prediction, TrainedRuns, verify
+from dpaudit.games import Game, MultiRun, Observational, ObservationalTable, Prediction, TrainedRuns, ZeroRun, verify
 from dpaudit.tradeoff import Family
 
 DELTA = 1e-5
@@ -234,10 +234,11 @@ def conduct(
     }
     delta, seen = _delta(claim, settings), None
     how = {"seed": settings.seed, "execution": execution, "store": store, "fresh": fresh, "title": settings.name}
+    watch: Any = _zero if isinstance(game, ZeroRun) else _observe
     try:
-        if isinstance(game, Observational | ObservationalTable):
+        if isinstance(game, Observational | ObservationalTable | ZeroRun):
             made = game.game(settings.seed) if isinstance(game, ObservationalTable) else game
-            seen = _observe.observe(made, seed=settings.seed, confidence=settings.confidence, delta=delta)
+            seen = watch.observe(made, seed=settings.seed, confidence=settings.confidence, delta=delta)
         evidence = seen.evidence if seen is not None else game.play(**how) if played else game
     except RunFailed as problem:
         failure = _failure(problem, game.relation, settings, kept=store is not None)
@@ -249,7 +250,7 @@ def conduct(
     if seen is not None and seen.blocked:
         return Audit(
             **common,
-            verdict=_observe.blocked_verdict(seen, settings.confidence, evidence.relation),
+            verdict=watch.blocked_verdict(seen, settings.confidence, evidence.relation),
             checks=seen.checks,
             changes=seen.changes,
             figures=seen.figures | figures,
@@ -261,9 +262,9 @@ def conduct(
     verdict = verdict_of(coins, claim, confidence=level, accept=settings.accept)
     checks: dict[str, Any] = {}
     if seen is not None:
-        bounds = _observe.restated(bounds, seen, settings.confidence)
-        verdict = _observe.restated_verdict(verdict, seen, settings.confidence)
-        checks, figures = seen.checks | _observe.shown_risk(bounds, seen), seen.figures | figures
+        bounds = watch.restated(bounds, seen, settings.confidence)
+        verdict = watch.restated_verdict(verdict, seen, settings.confidence)
+        checks, figures = seen.checks | watch.shown_risk(bounds, seen), seen.figures | figures
     budget = _budget(coins, claim, bounds, verdict, settings.confidence)
     if "shift" in figures:
         curve = {"statement": "lower bound on epsilon at every tau, the curve", "error": 1.0 - settings.confidence}

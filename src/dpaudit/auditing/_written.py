@@ -16,7 +16,7 @@ from dpaudit._sources import file_digests
 from dpaudit.bounds import UpperBound
 from dpaudit.evidence import Evidence, MemberScores, OutputCounts, RunScores
 from dpaudit.execution import Execution, RunFailed, call_name
-from dpaudit.games import MultiRun, Observational, ObservationalTable, OneRun, Prediction, TrainedRuns
+from dpaudit.games import MultiRun, Observational, ObservationalTable, OneRun, Prediction, TrainedRuns, ZeroRun
 from dpaudit.games._coins import hides
 
 PACKAGES = ("numpy", "scipy", "dp-accounting")
@@ -55,6 +55,12 @@ def plan(game: Any, claim: UpperBound | None, settings: Any, delta: float) -> di
             plan |= {"label": game.label, "attribute": game.attribute, "features": game.features, "files": game.digests}
         else:
             plan |= {"rows": len(game.values), "features": list(game.feature_names)}
+    elif isinstance(game, ZeroRun):
+        kept = ("how", "adversary", "held", "cross_fit", "clip", "log_odds_error", "sides")
+        plan |= {name: getattr(game, name) for name in kept}
+        plan["propensity"] = game.propensity.words() if hasattr(game.propensity, "words") else "known"
+        plan |= {"rows": game.scores.size, "features": list(game.feature_names)}
+        plan["fingerprint"] = game.fingerprint(settings.seed)
     elif isinstance(game, Prediction):
         plan |= {name: getattr(game, name) for name in ("classes", "queries", "trials", "independent", "block")}
         plan |= {"answers": call_name(game.answers)}

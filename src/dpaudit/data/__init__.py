@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 from dpaudit.data.archives import fetch
 from dpaudit.data.images import cifar10, cifar10_features, fashion_mnist, fashion_mnist_features, mnist, pca
 from dpaudit.data.tables import adult, census, gaussian_mixture
-from dpaudit.data.texts import movie_reviews, movie_reviews_embeddings, newsgroups_words, smollm2
+from dpaudit.data.texts import (
+    movie_reviews,
+    movie_reviews_embeddings,
+    newsgroup_topics,
+    newsgroups_words,
+    smollm2,
+)
 
 __all__ = [
     "adult",
@@ -23,6 +29,7 @@ __all__ = [
     "mnist",
     "movie_reviews",
     "movie_reviews_embeddings",
+    "newsgroup_topics",
     "newsgroups_words",
     "pca",
     "smollm2",

@@ -15,7 +15,8 @@
 From counts, in the classic published forms: `clopper_pearson_epsilon`, `clopper_pearson_mu`, `one_run_epsilon`,
 `one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge` (`judge_stream` as
 runs arrive), a propensity model by `refute_propensity`, the proxy of an observational audit by `refute_proxy`; what its
-bound is worth if the proxy is off: `epsilon_by_shift`, `least_shift`, `tau_max`.
+bound is worth if the proxy is off: `epsilon_by_shift`, `least_shift`, `tau_max`; if the propensities are:
+`epsilon_by_log_odds_error`, `largest_log_odds_error`.
 """
 
 from dpaudit.estimators.canaries import (
@@ -27,7 +28,13 @@ from dpaudit.estimators.canaries import (
     tau_max,
 )
 from dpaudit.estimators.claims import judge
-from dpaudit.estimators.members import epsilon_from_members, mu_from_members, refute_propensity
+from dpaudit.estimators.members import (
+    epsilon_by_log_odds_error,
+    epsilon_from_members,
+    largest_log_odds_error,
+    mu_from_members,
+    refute_propensity,
+)
 from dpaudit.estimators.outputs import renyi_from_outputs, renyi_of_one_record
 from dpaudit.estimators.pairs import panoramia
 from dpaudit.estimators.plans import plan_guesses
@@ -56,6 +63,7 @@ __all__ = [
     "by_step",
     "clopper_pearson_epsilon",
     "clopper_pearson_mu",
+    "epsilon_by_log_odds_error",
     "epsilon_by_shift",
     "epsilon_curve_from_runs",
     "epsilon_from_canaries",
@@ -67,6 +75,7 @@ __all__ = [
     "guesses_for",
     "judge",
     "judge_stream",
+    "largest_log_odds_error",
     "largest_shift",
     "least_shift",
     "mu_from_canaries",

@@ -45,6 +45,8 @@ CORRECTIONS = ("conditional", "tampered", "composition")
 INDEPENDENT = "given the features, memberships are independent of each other"
 EXACTLY_SHOWN = "the training set is a fixed part plus exactly the members shown"
 REFERENCES = ("Cebere et al., Privacy Auditing with Zero (0) Training Run, with the corrections of THEORY 1.4",)
+ERRORS = (0.0, 0.1, 0.2, 0.5, 1.0)
+"""Errors of the log-odds at which a bound is shown."""
 Overlap = tuple[float, float]
 
 
@@ -124,6 +126,41 @@ def refute_propensity(
         assumptions=(*evidence.conditions, INDEPENDENT),
         method="blind attack at epsilon 0",
     )
+
+
+def epsilon_by_log_odds_error(
+    evidence: MemberScores, *, delta: float, confidence: float = 0.95, errors: tuple[float, ...] = ERRORS
+) -> tuple[float, ...]:
+    """The bound on epsilon if every log-odds may be wrong by so much; each is a statement of its own, rounded down."""
+    bounds = (
+        epsilon_from_members(evidence, delta=delta, confidence=confidence, log_odds_error=error) for error in errors
+    )
+    return tuple(math.floor(1e6 * (bound.epsilon or 0.0)) / 1e6 for bound in bounds)
+
+
+def largest_log_odds_error(
+    evidence: MemberScores, *, delta: float, confidence: float = 0.95, above: float = 0.0
+) -> float:
+    """The largest error of the log-odds under which epsilon is still shown to be above `above`, rounded down to 0.01.
+
+    0 where it is not shown at all. A wider propensity makes every guess likelier to be right by chance, so the finding
+    falls once and for all as the error grows.
+    """
+    ready = needs_members("largest_log_odds_error", evidence)
+    alpha, least = 1.0 - check.confidence(confidence), check.number("above", above, low=0.0)
+
+    def stands(error: float) -> bool:
+        found = _signed(ready, error)
+        m = found.correct.size
+        return _Path(found, GuessPath().ranks(m)).p_value(least, excess(m, least, check.delta(delta))) <= alpha
+
+    low, high = 0, 1000
+    if not stands(0.0):
+        return 0.0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if stands(middle / 100.0) else (low, middle)
+    return low / 100.0
 
 
 # ------------------------------------------------------------------------------------------------------------- evidence

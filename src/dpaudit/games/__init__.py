@@ -7,6 +7,7 @@
 | `OneRun` | `scores(included, seed)`, one run | `CanaryScores` | one fair coin for each canary |
 | `Prediction` | `answers(world, seed)`, many trials | `OutputCounts` | a fair coin orders each pair |
 | `Observational` | a trained model, its rows, a proxy; no run | `CanaryScores` | one fair coin a unit, after training |
+| `ZeroRun` | a released model's scores of known members and non-members | `MemberScores` | fair coins take the rows |
 | `ObservationalTable` | the same as files: a table, a model or its predictions | `CanaryScores` | the same |
 
 `held_out_membership` is the interventional comparison of an observational audit: a random hold-out of non-members.
@@ -24,8 +25,9 @@ from dpaudit.games.one_run import OneRun
 from dpaudit.games.prediction import Prediction
 from dpaudit.games.tables import ObservationalTable
 from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
+from dpaudit.games.zero_run import ZeroPlayed, ZeroRun
 
-Game = MultiRun | OneRun | TrainedRuns | Prediction | Observational | ObservationalTable
+Game = MultiRun | OneRun | TrainedRuns | Prediction | Observational | ObservationalTable | ZeroRun
 """Whatever can be played."""
 
 __all__ = [
@@ -40,6 +42,8 @@ __all__ = [
     "RecordsInOneRun",
     "Score",
     "TrainedRuns",
+    "ZeroPlayed",
+    "ZeroRun",
     "held_out_membership",
     "verify",
 ]

@@ -376,3 +376,12 @@ def test_refusals(rng):
         Leakage(present=[[0.5, 0.5]], absent=[[0.2, 0.3, 0.5]], shared=False)
     with pytest.raises(InputError, match="at most the 20 rows"):
         RandomTeachers(learner=Logistic(), classes=3, teachers=30).votes(blobs(rng, 20), np.zeros((1, 3)), 1)
+
+
+def test_a_true_zero_does_not_hide_an_underflow():
+    """An answer that never comes beside answers too rare to compute with: refused as without it."""
+    for answers in ([[0.9, 0.1], [0.1, 0.9]], [[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]]):
+        with pytest.raises(InputError, match="too small to be computed with"):
+            mixed_answers([1.0, 0.0], [0.0, 1.0], answers, repeats=400)
+    fine = mixed_answers([1.0, 0.0], [0.5, 0.5], [[1.0, 0.0], [0.5, 0.5]], repeats=5)
+    assert np.isfinite(fine.together(2.0)).all()

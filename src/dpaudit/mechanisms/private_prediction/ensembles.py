@@ -60,8 +60,8 @@ def _asked(models: Iterable[Model], queries: Any) -> NDArray[np.int64]:
 class RandomTeachers:
     """PATE: each row goes to one of `teachers` at random, and each learns from its own.
 
-    Rows are dealt one by one, so that a record more at the end leaves all others where they were: adding, removing or
-    replacing one changes one teacher.
+    Rows are dealt one by one: a record more at the end, or another one in the place of one, leaves all others where
+    they were and changes one teacher. Without one of the others the law is the same, not the deal of a seed.
     """
 
     learner: Learner

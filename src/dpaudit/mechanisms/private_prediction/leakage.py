@@ -133,15 +133,15 @@ def mixed_answers(
     logs = np.stack([special.xlogy(seen, law).sum(axis=1) for law in given], axis=1)
     likely = np.exp(ways[:, None] + logs)
     laws = [likely @ law for law in hidden]
-    _refuse_underflow(np.concatenate([likely[:, (hidden[0] > 0.0) | (hidden[1] > 0.0)].ravel(), *laws]), given)
+    possible = (logs > -np.inf) & ((hidden[0] > 0.0) | (hidden[1] > 0.0))  # the rest are true zeros
+    _refuse_underflow(likely[possible])
     scaled = [law / law.sum() for law in laws]
     return Leakage(present=scaled[0], absent=scaled[1], shared=True, relation=relation)
 
 
-def _refuse_underflow(found: NDArray[np.float64], given: NDArray[np.float64] | None = None) -> None:
-    """Probabilities that floats cannot hold would make divergences 0 or infinite; true zeros are fine."""
-    rare = found[found < RAREST]
-    if rare.size and (given is None or given.min() > 0.0):
+def _refuse_underflow(found: NDArray[np.float64]) -> None:
+    """Probabilities that floats cannot hold would make divergences 0 or infinite."""
+    if np.any(found < RAREST):
         raise InputError(
             f"an answer's probability is below {RAREST:g}, too small to be computed with.",
             "use more noise or fewer answers; such an answer will not be seen.",
