@@ -513,6 +513,26 @@ def test_movie_reviews_embeddings(folder, reviews, encoder):
     np.testing.assert_array_equal(data.movie_reviews_embeddings()[0], x)
 
 
+def test_openings_are_first_sentences_of_a_fair_length(monkeypatch):
+    short, long = "Just bad.", "one two three four five six seven eight nine!"
+    told = [f"{short}<br /><br />{long} More of it, and more.", "too short. ever so short.", f"{long} {long}"]
+    monkeypatch.setattr(texts, "movie_reviews", lambda source: (told, np.array([0, 1, 1])))
+    found, labels = texts.movie_review_openings()
+    assert found == [long, long]
+    assert sorted(labels.tolist()) == [0, 1]
+
+
+def test_embeddings_of_openings(folder, monkeypatch, encoder):
+    monkeypatch.setattr(texts, "need", lambda *names: None)
+    monkeypatch.setattr(texts, "movie_review_openings", lambda: (["good film"] * 2, np.array([1, 0])))
+    monkeypatch.setattr(texts, "OPENINGS", 1)
+    x, y = data.movie_reviews_embeddings("imdb")
+    np.testing.assert_allclose(x, [torch_sentence([1, 3], encoder, heads=12)], atol=2e-5)
+    assert y.tolist() == [1]
+    with pytest.raises(InputError, match="`source` must be one of"):
+        data.movie_reviews_embeddings("elsewhere")
+
+
 def test_long_texts_are_cut(encoder):
     (tokens,) = minilm.tokenizer()(["good " * 300])
     assert tokens == [1] * 128

@@ -43,6 +43,10 @@ def test_audit_files_load(text, tmp_path):
         (tmp_path / "audit.toml").write_text(text)
         assert load_config(tmp_path / "audit.toml").game.relation is da.Relation.LABEL
         return
+    if "game.zero_run" in text:
+        (tmp_path / "people.csv").write_bytes((ROOT / "examples" / "zero_run" / "people.csv").read_bytes())
+        assert load_config(tmp_path / "audit.toml").game.relation is da.Relation.SUBSTITUTE
+        return
     assert load_config(tmp_path / "audit.toml").claim is not None
 
 
@@ -122,9 +126,9 @@ def without_numbers(text):
     return re.sub(r"[0-9][0-9.,e+-]*", "#", text)
 
 
-@pytest.mark.parametrize("name", ["observed_model", "observed_predictions"])
+@pytest.mark.parametrize("name", ["observed_model", "observed_predictions", "zero_run"])
 def test_observed_examples(name, tmp_path):
-    """The README shows what the first prints; the second needs four columns and nothing else."""
+    """The README shows what the first and the last print; the second needs four columns and nothing else."""
     where = ROOT / "examples" / name / "audit.toml"
     done = subprocess.run(
         [sys.executable, "-c", "from dpaudit.cli import main; main()", "run", where, "--output", tmp_path],
@@ -134,12 +138,27 @@ def test_observed_examples(name, tmp_path):
     )
     assert "Gate open" in done.stdout
     assert (tmp_path / "report.html").exists()
-    if name == "observed_model":
+    if name != "observed_predictions":
         assert without_numbers(done.stdout).strip() in without_numbers(PAGES["README.md"])
         assert where.read_text() in PAGES["README.md"]
 
 
-@pytest.mark.parametrize("number", [10, 11])
+def test_a_revealing_column_ends_as_the_guide_shows(tmp_path):
+    """And the table of the example is what the script beside it makes, up to the last digits of a forest."""
+    where = ROOT / "examples" / "zero_run"
+    line = [sys.executable, "-c", "from dpaudit.cli import main; main()", "run", where / "with_year.toml"]
+    done = subprocess.run([*line, "--output", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert without_numbers(done.stdout).strip() in without_numbers(PAGES["guide.md"])
+    assert where.joinpath("audit.toml").read_text() in PAGES["guide.md"]
+    for file in ("make_table.py", "people.csv"):
+        (tmp_path / file).write_bytes((where / file).read_bytes())
+    subprocess.run([sys.executable, tmp_path / "make_table.py"], check=True)
+    made, kept = ((place / "people.csv").read_text().splitlines() for place in (tmp_path, where))
+    assert [row.rpartition(",")[0] for row in made] == [row.rpartition(",")[0] for row in kept]
+
+
+@pytest.mark.parametrize("number", [10, 11, 13])
 def test_examples_of_the_guide_print_what_it_shows(number):
     section = PAGES["guide.md"].split(f"## {number}. ")[1]
     code = re.search(r"```python\n(.*?)```", section, re.S).group(1)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -564,3 +565,29 @@ def leak_limit(job):
 
 def test_a_worker_that_loads_a_large_library_is_not_ended():
     assert Execution(workers=2).map(leak_limit, [1, 2]) == [[float(sys.maxsize)]] * 2
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Writes down that it was called."""
+
+    calls: str
+
+    def __call__(self, job):
+        with open(self.calls, "a") as file:
+            file.write(".")
+        return [2.0 * job]
+
+
+def test_a_folder_keeps_the_finished_jobs_of_every_map(tmp_path):
+    calls = tmp_path / "calls"
+    execution = Execution(workers=1, keep=str(tmp_path))
+    for _ in range(2):
+        assert execution.map(Counted(str(calls)), [1, 2, 3]) == [[2.0], [4.0], [6.0]]
+    assert len(calls.read_text()) == 3
+    assert execution.map(Counted(str(calls)), [1, 2]) == [[2.0], [4.0]]  # other jobs, another store
+    assert len(calls.read_text()) == 5
+    with pytest.raises(InputError, match="`keep` must be the name of a folder"):
+        Execution(keep=3)
+    with pytest.raises(InputError, match="no folder"):
+        Execution(keep=str(tmp_path / "nowhere")).map(Counted(str(calls)), [1])

@@ -112,7 +112,7 @@ def test_cross_fitted_propensities_never_saw_their_own_row():
 
 def test_clipping_goes_to_the_safe_side():
     found = limits(special.logit([0.005, 0.2, 0.995]), clip=0.01)
-    np.testing.assert_allclose(found, [[0.0, 0.005], [0.2, 0.2], [0.995, 1.0]])
+    np.testing.assert_allclose(found, [[0.0, 0.01], [0.2, 0.2], [0.99, 1.0]])
     assert np.array_equal(limits([0.0]), [[0.5, 0.5]])
 
 

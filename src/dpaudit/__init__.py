@@ -48,7 +48,7 @@ _HOME = {
     "tradeoff": ["gdp_delta", "gdp_epsilon"],
     "divergences": ["epsilon_from_renyi", "renyi_divergence"],
     "calibration": ["calibrate"],
-    "auditing": ["Audit", "Audits", "audit", "load_audit", "load_audits"],
+    "auditing": ["Audit", "Audits", "Challenge", "audit", "challenge", "load_audit", "load_audits"],
     "planning": ["plan_runs"],
     "execution": ["Execution", "RunFailed"],
     "reporting": ["table", "write_html"],

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
+import inspect
 import itertools
 import json
 import os
@@ -22,7 +24,7 @@ import traceback
 import warnings
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -173,6 +175,16 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _written_in(work: Any) -> str:
+    """The hash of the file that a job's code is written in; of one that is in memory alone, nothing."""
+    try:
+        return hashlib.sha256(
+            Path(inspect.getfile(type(work) if is_dataclass(work) else work)).read_bytes()
+        ).hexdigest()
+    except (OSError, TypeError):
+        return ""
+
+
 # ----------------------------------------------------------------------------------------------------------- execution
 
 
@@ -191,12 +203,17 @@ class Execution:
         with `workers` processes.
     progress
         Show a bar with the time left on standard error; None: if that is a terminal.
+    keep
+        A folder that keeps the finished jobs of every `map` without a store of its own, so that the same call goes on
+        after a kill: for long experiments. Jobs are known by their arguments and the file that the work is written in;
+        after a change elsewhere in the code, take another folder.
     """
 
     workers: int = -1
     backend: str = "joblib"
     address: str | None = None
     progress: bool | None = None
+    keep: str | None = None
 
     def __post_init__(self) -> None:
         check.choice("backend", self.backend, BACKENDS)
@@ -206,6 +223,8 @@ class Execution:
             raise InputError(f"`address` must be a text such as 'tcp://host:8786', got {self.address!r}.")
         if self.progress is not None and not isinstance(self.progress, bool):
             raise InputError(f"`progress` must be true or false, got {self.progress!r}.")
+        if self.keep is not None and not isinstance(self.keep, str):
+            raise InputError(f"`keep` must be the name of a folder, got {self.keep!r}.")
         if self.address is not None and self.backend != "dask":
             raise InputError(f"`address` belongs to the dask backend, got backend {self.backend!r}.")
 
@@ -219,6 +238,10 @@ class Execution:
     ) -> list[list[float]]:
         """`work(job)` for every job, in order. A job that raises stops everything with `RunFailed`; nothing is dropped,
         because dropping a run would be a selection."""
+        if store is None and self.keep is not None:
+            plan = fingerprint([title, type(work).__qualname__, _written_in(work), work, list(jobs)])
+            with RunStore(Path(self.keep) / f"{plan[:24]}.runs", plan=plan) as finished:
+                return self.map(work, jobs, store=finished, title=title)
         done: dict[int, list[float]] = {} if store is None else dict(store.done)
         todo = [(number, job) for number, job in enumerate(jobs) if number not in done]
         failures: list[tuple[int, RunFailed]] = []

@@ -33,9 +33,12 @@ from dpaudit.execution import stream
 
 Matrix = NDArray[np.float64]
 COMPONENTS, FOLDS, RESAMPLES = 50, 5, 600
+QUICK, FEW = 50, 10
+"""Resamples for standard errors: of the logistic regression, and of models that are fitted one by one."""
 BLOCK = 50
 """Resamples that are fitted together."""
-TOLERANCE = 1e-8
+TOLERANCE, SETTLED = 1e-8, 1e-5
+"""How far slopes may still move: of a fit, and of a resample, which differs from the next by a hundred times that."""
 SHARES = (0.0, 0.01, 0.05)
 """Shares of each group that an overlap may leave out."""
 PURE = 20
@@ -106,7 +109,8 @@ class Logistic:
         check.count("folds", self.folds)
 
     def words(self) -> str:
-        return f"L2 logistic regression{', Platt-calibrated' if self.folds else ''}"
+        calibrated = ", Platt-calibrated" if self.folds else ""
+        return f"L2 logistic regression, C = {self.strength:g}, of at most {self.components} components{calibrated}"
 
     def fit(self, x: Any, member: Any, *, seed: int = 0) -> FittedLogistic:
         rows, bits = prepared(x, member)
@@ -157,7 +161,10 @@ class Logistic:
                 fold[group] = order % self.folds
             if min(bits.sum(), (~bits).sum()) < 2 * self.folds:
                 raise InputError(f"calibration in {self.folds} folds needs {2 * self.folds} rows of each group.")
-        return _Base.of(inputs, bits, fold, 1.0 / self.strength, self.folds)
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1):  # one sum, one order; and threads that wait for busy cores are slower than none
+            return _Base.of(inputs, bits, fold, 1.0 / self.strength, self.folds)
 
 
 @dataclass(frozen=True)
@@ -298,11 +305,11 @@ def _chord(
         step = solve(inputs.T @ residual + ridge[:, None] * slopes)
         slopes -= step
         moved = np.max(np.abs(step), axis=0)
-        if moved.max() < TOLERANCE * 100.0:
+        if moved.max() < SETTLED:
             return slopes
         if moved.max() > 1e3:
             break
-    for column in np.flatnonzero(~(moved < TOLERANCE * 100.0)):
+    for column in np.flatnonzero(~(moved < SETTLED)):
         slopes[:, column] = _newton(inputs, y[:, 0], penalty, weights[:, column], start)
     return slopes
 
@@ -422,7 +429,28 @@ class FittedClassifier:
 
 
 def _odds(model: Any, rows: Matrix) -> Matrix:
-    return np.asarray(special.logit(np.clip(model.predict_proba(rows)[:, 1], 1e-6, 1.0 - 1e-6)), dtype=np.float64)
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        told = model.predict_proba(rows)[:, 1]
+    return np.asarray(special.logit(np.clip(told, 1e-6, 1.0 - 1e-6)), dtype=np.float64)
+
+
+def standard_errors(model: Propensity, x: Any, member: Any, points: Any, *, seed: int = 0) -> Matrix:
+    """Standard errors of the log-odds of points, from models fitted to a few bootstrap resamples of the rows.
+
+    They see how much another sample of as many rows would have moved the model, not what it cannot express.
+    """
+    if isinstance(model, Logistic):
+        return np.asarray(
+            np.concatenate(list(model.resampled(x, member, points, resamples=QUICK, seed=seed))).std(axis=0, ddof=1)
+        )
+    rows, bits = prepared(x, member)
+    rng, found = stream(seed, "standard errors of the propensity model"), []
+    for _ in range(FEW):
+        drawn = rng.integers(0, len(rows), size=len(rows))
+        found.append(model.fit(rows[drawn], bits[drawn], seed=seed).log_odds(points))
+    return np.asarray(np.std(found, axis=0, ddof=1))
 
 
 def cross_fitted(model: Propensity, x: Any, member: Any, *, folds: int = 2, seed: int = 0) -> Matrix:
@@ -440,16 +468,19 @@ def cross_fitted(model: Propensity, x: Any, member: Any, *, folds: int = 2, seed
 
 
 def limits(log_odds: Any, *, clip: float = 0.0) -> Matrix:
-    """Propensities as (lower, upper); beyond `clip` from 0 or 1 they are not trusted, and go all the way.
+    """Propensities as (lower, upper); nearer than `clip` to 0 or 1 they are only known to be so near.
 
-    The safe side: a guess that agrees with such a row's features is then no evidence at all.
+    The safe side both ways (THEORY 2.12): a guess that agrees with such a row's features is no evidence at all, and one
+    that goes against them has no more than that of the edge.
     """
     odds = np.asarray(log_odds, dtype=np.float64)
     rates = special.expit(odds)
     if not clip:
         return np.stack([rates, rates], axis=1)
     edge = check.number("clip", clip, low=0.0, high=0.5)
-    return np.stack([np.where(rates < edge, 0.0, rates), np.where(rates > 1.0 - edge, 1.0, rates)], axis=1)
+    low, high = rates < edge, rates > 1.0 - edge
+    lower = np.where(low, 0.0, np.where(high, 1.0 - edge, rates))
+    return np.stack([lower, np.where(high, 1.0, np.where(low, edge, rates))], axis=1)
 
 
 # ---------------------------------------------------------------------------------------------------------- diagnostics
@@ -551,8 +582,9 @@ def revealing(columns: dict[str, NDArray[Any]], member: Any) -> list[Revealing]:
         check.same_length(column=values, member=bits)
         codes = np.unique(values.astype(str) if values.dtype == object else values, return_inverse=True)[1].ravel()
         if codes.max() + 1 > len(bits) / PURE and values.dtype.kind in "fiu":
-            cuts = np.unique(np.quantile(values, np.linspace(0.05, 0.95, 19)))
-            codes = np.searchsorted(cuts, values, side="right")
+            there = np.isfinite(values)  # gaps are a value of their own: they may tell the groups apart as well
+            cuts = np.unique(np.quantile(values[there], np.linspace(0.05, 0.95, 19))) if there.any() else values[:0]
+            codes = np.where(there, np.searchsorted(cuts, values, side="right"), cuts.size + 1)
         size, ones = np.bincount(codes), np.bincount(codes, bits)
         pure = (size >= PURE) & ((ones == 0) | (ones == size))
         share = float(size[pure].sum() / len(bits))

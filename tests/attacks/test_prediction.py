@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpaudit import InputError, mechanisms
 from dpaudit.attacks import prediction
@@ -11,7 +12,10 @@ def test_inclusion_is_the_formula():
     ranks = np.array([1, 3, 5, 6, 20, 400])
     found = prediction.inclusion(ranks, neighbors=5, sampling_rate=0.3)
     for rank, value in zip(ranks, found, strict=True):
-        exact = mechanisms.knn_inclusion_probability(rank=int(rank), neighbors=5, sampling_rate=0.3)
+        exact = 0.3 * stats.binom.cdf(4, rank - 1, 0.3)  # drawn, and at most four of the closer rows are
+        assert mechanisms.knn_inclusion_probability(rank=int(rank), neighbors=5, sampling_rate=0.3) == pytest.approx(
+            exact
+        )
         assert value == pytest.approx(exact, rel=1e-10, abs=1e-300)
 
 

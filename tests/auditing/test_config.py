@@ -6,7 +6,7 @@ import pytest
 
 from dpaudit import InputError, Relation, UpperBound, accounting
 from dpaudit.auditing.config import claim_text, load_config, parsed_claim
-from dpaudit.games import MultiRun, OneRun
+from dpaudit.games import MultiRun, OneRun, ZeroRunTable
 from dpaudit.planning import plan_runs
 from tests.conftest import gaussian_runs
 
@@ -68,6 +68,30 @@ def test_claims(load, claim, epsilon):
     found = load(f"claim = {claim}\ngame.multi_run = {{ score = 'audit.py:score', runs = 5 }}")
     assert found.claim.epsilon == pytest.approx(epsilon, abs=2e-3)
     assert found.claim.unit == "record"
+
+
+def test_a_table_of_members(load):
+    """Every setting of the game but its folder is one of the file; what it takes by itself is shown."""
+    lines = [f"{row % 2},{row % 7},{row / 3}" for row in range(40)]
+    (load.folder / "t.csv").write_text("\n".join(["member,loss,age", *lines]))
+    found = load("[game.zero_run]\ntable = 't.csv'\nhow = 'domain'\nheld = 0.4")
+    assert isinstance(found.game, ZeroRunTable)
+    assert (found.game.loss, found.game.features, found.game.held) == ("loss", ["age"], 0.4)
+    assert found.game.game(1).how == "domain"
+    for line in (r"how +domain +given", r"loss +loss +default", r"features +\['age'\] +default"):
+        assert re.search(rf"game\.zero_run\.{line}", found.explain()), line
+    assert "folder" not in found.explain()
+    for text, words in (
+        ("folder = '.'", "`game.zero_run.folder` is not a setting"),
+        ("leave = ['age']", "did you mean `leave_out`"),
+        ("how = 'generated'", "generated non-members need"),
+    ):
+        with pytest.raises(InputError, match=words):
+            load(f"[game.zero_run]\ntable = 't.csv'\n{text}")
+    with pytest.raises(InputError, match=r"`game.zero_run` needs `table`"):
+        load("game.zero_run.how = 'later'")
+    with pytest.raises(InputError, match="`detects` chooses the number of runs"):
+        load("audit.detects = 0.5\ngame.zero_run.table = 't.csv'")
 
 
 def test_one_run_and_evidence(load, rng):

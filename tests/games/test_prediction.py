@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.neighbors import KNeighborsClassifier
 
 import dpaudit as da
 from dpaudit import InputError
 from dpaudit.auditing.config import load_config
 from dpaudit.execution import Execution
 from dpaudit.games import Prediction, verify
-from dpaudit.mechanisms.private_prediction import BUGS, NoisyVotes
+from dpaudit.mechanisms.label_dp import Sklearn
+from dpaudit.mechanisms.label_dp.networks import Network
+from dpaudit.mechanisms.private_prediction import BUGS, FixedParties, NoisyVotes, RandomTeachers
 
 ONE = Execution(workers=1)
 VOTES = {True: np.array([[50, 51], [30, 70]]), False: np.array([[51, 50], [30, 70]])}
@@ -99,3 +102,89 @@ def test_refusals():
         game(asked(), independent="yes")
     with pytest.raises(InputError, match="`trials` must be at least 1"):
         game(asked(), trials=0)
+
+
+# ------------------------------------------------------------------------------------------- from rows to a verdict
+
+
+def rows_of_parties(record):
+    """Eleven parties with six rows each; five have rows of class 1 near the query, six have not. With the record, one
+    row of the last party there is of class 1 too, and turns its vote."""
+    rng = np.random.default_rng(5)
+    party = np.repeat(np.arange(11), 6)
+    x = rng.normal(0.0, 0.05, size=(66, 1)) + np.tile([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0], 11)[:, None]
+    y = np.where(party < 5, 1, np.tile([1, 1, 1, 0, 0, 0], 11))
+    if record:
+        mine = np.flatnonzero(party == 10)[3:]
+        y[mine[0]], x[mine[0]] = 1, 0.9
+    return (x, y, party)
+
+
+QUERY = np.array([[0.9]])
+NEAREST = Sklearn(lambda seed: KNeighborsClassifier(1))
+
+
+def ensemble_answers(bug):
+    """CaPC as it is: parties learn from their rows, vote on the query, and noise is added to the counts."""
+    voters = FixedParties(learner=NEAREST, classes=2)
+    votes = {world: voters.votes(rows_of_parties(world), QUERY, 0) for world in (True, False)}
+    assert np.abs(votes[True] - votes[False]).sum() == 2  # one record, one vote
+    mechanism = NoisyVotes(sigma=4.0, classes=2, bug=bug)
+    return lambda world, seed: mechanism.release(votes[world], seed)
+
+
+@pytest.mark.parametrize(("bug", "contradicted"), [(None, False), (BUGS[0], True)])
+def test_an_ensemble_from_its_rows_to_the_verdict(bug, contradicted):
+    claim = NoisyVotes(sigma=4.0, classes=2).claim(1e-5)
+    asked_once = {"classes": 2, "queries": 1, "relation": "substitute", "trials": 400}
+    found = da.audit(Prediction(answers=ensemble_answers(bug), **asked_once), claim=claim, seed=1, execution=ONE)
+    assert found.verdict.contradicted == contradicted
+
+
+def test_honest_pate_from_its_rows_to_the_verdict():
+    """Rows dealt at random and teachers trained anew in every trial; the claim is not contradicted."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(60, 2)) + np.repeat([[-0.5, 0.0], [0.5, 0.0]], 30, axis=0)
+    y = np.repeat([0, 1], 30)
+    point = np.array([[0.0, 0.0]])
+    more = np.concatenate([x, point]), np.append(y, 1)
+    voters = RandomTeachers(learner=NEAREST, classes=2, teachers=8)
+    mechanism = NoisyVotes(sigma=4.0, classes=2, relation="add-remove")
+
+    def answers(world, seed):
+        return mechanism.release(voters.votes(more if world else (x, y), point, seed), seed + 1)
+
+    asked_once = {"classes": 2, "queries": 1, "relation": "add-remove", "trials": 150}
+    found = da.audit(Prediction(answers=answers, **asked_once), claim=mechanism.claim(1e-5), seed=2, execution=ONE)
+    assert found.outcome in (da.Outcome.CONSISTENT, da.Outcome.UNINFORMATIVE)
+
+
+def test_independent_queries_also_get_the_bound_of_all_of_them():
+    found = da.audit(game(asked(BUGS[0]), trials=2000), claim=None, seed=3, execution=ONE)
+    every = found.bounds[1]
+    assert every.divergences[0] > 0.0
+    assert "independent" in " ".join(every.assumptions)
+    shared = da.audit(game(asked(BUGS[0]), trials=300, independent=False), claim=None, seed=3, execution=ONE)
+    assert len(shared.bounds) == 1
+
+
+def test_small_networks_are_teachers_too():
+    rng = np.random.default_rng(7)
+    pictures = rng.random((30, 8, 8))
+    labels = np.arange(30) % 3
+    network = Network(epochs=1, channels=(2, 2), hidden=4)
+    for voters in (
+        RandomTeachers(learner=network, classes=3, teachers=4),
+        FixedParties(learner=network, classes=3),
+    ):
+        rows = (pictures, labels) if isinstance(voters, RandomTeachers) else (pictures, labels, np.arange(30) % 4)
+        votes = voters.votes(rows, pictures[:5], 1)
+        assert votes.shape == (5, 3)
+        assert np.all(votes.sum(axis=1) == 4)
+        assert np.array_equal(votes, voters.votes(rows, pictures[:5], 1))
+
+
+def test_a_record_can_be_read_back(tmp_path):
+    found = da.audit(game(asked(), trials=50), claim=None, seed=3, execution=ONE)
+    again = da.load_audit(found.save(tmp_path / "found.json"))
+    assert again.to_dict() == found.to_dict()

@@ -7,12 +7,15 @@ the model finds may be put down to the model. `giveaways` names the columns wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
+from dpaudit.evidence import MemberScores
+from dpaudit.execution import stream
 from dpaudit.proxies import (
     LEAST,
     Categorical,
@@ -48,6 +51,39 @@ def blind_ratio(
     laws = np.maximum(_blind_classes(flat, real, both, np.concatenate([fold, fold]), seed).probabilities, LEAST)
     first, second = np.split(np.log(laws[:, 1]) - np.log(laws[:, 0]), [len(members)])
     return first, second
+
+
+def blind_members(
+    evidence: MemberScores, odds: NDArray[np.float64], features: Matrix, *, seed: int
+) -> tuple[MemberScores, ...]:
+    """Membership learnt from the features of the other fold, starting from the propensities; one part a fold.
+
+    `odds` are the log-odds that the propensities state. A row's score is how far the attack's own differ from them.
+    """
+    import sklearn.ensemble  # noqa: F401  # before the limit, which holds for libraries that are loaded
+    from threadpoolctl import threadpool_limits
+
+    rates = special.expit(odds)
+    own = Categorical(np.stack([1.0 - rates, rates], axis=1))
+    fold = stream(seed, "folds of the blind attack").random(odds.size) < 0.5
+    with threadpool_limits(1):  # sums in another order would be other numbers
+        law = blind_law(own, evidence.member.astype(np.int64), features, fold, seed=seed)
+    told = law.density(np.ones(odds.size, dtype=np.int64))
+    scores = special.logit(np.clip(told, 1e-12, 1.0 - 1e-12)) - odds
+    parts = [np.flatnonzero(fold == side) for side in (False, True)]
+    return tuple(
+        replace(
+            evidence,
+            scores=scores[part],
+            member=evidence.member[part],
+            propensity=evidence.propensity[part],
+            ids=None if evidence.ids is None else evidence.ids[part],
+            group=None if evidence.group is None else evidence.group[part],
+            sides="sign",
+        )
+        for part in parts
+        if np.unique(evidence.member[part]).size == 2
+    )
 
 
 def agreement(proxy: Any, shown: NDArray[Any], unit: NDArray[np.intp]) -> NDArray[np.float64]:

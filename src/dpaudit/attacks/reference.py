@@ -1,4 +1,7 @@
-"""Scores that set the audited model beside a reference: functions of two probabilities of what is shown.
+"""Scores of records by a trained model: alone, and beside a reference.
+
+Alone: `negative_loss` (black box: its probabilities) and `inner_product` (white box: its parameters). They mix what the
+model memorised with how easy a record is by itself. The others are functions of two probabilities of what is shown.
 
 `target` is what the audited model gives to the shown value (or to a record's own label), `reference` what a law gives
 to it that never saw it: the proxy, or another reference model. Higher means "this was trained on".
@@ -29,6 +32,35 @@ from dpaudit._validate import InputError
 Scores = NDArray[np.float64]
 OFFLINE = 0.3
 """RMIA's offline parameter a: p(x) is taken as ((1 + a) p_out(x) + 1 - a) / 2."""
+
+
+def negative_loss(probabilities: Any, labels: Any) -> Scores:
+    """The log-probability that the model gives to each record's own label: its cross-entropy loss, negated.
+
+    >>> negative_loss([[0.8, 0.2], [0.5, 0.5]], [0, 1]).round(4).tolist()
+    [-0.2231, -0.6931]
+    """
+    rows = np.asarray(probabilities, dtype=np.float64)
+    own = np.asarray(labels)
+    if rows.ndim != 2 or own.shape != rows.shape[:1]:
+        raise InputError(f"`probabilities` must have a row a label and a column a class, got shape {rows.shape}.")
+    if not np.all((rows >= 0.0) & (rows <= 1.0 + 1e-6)):
+        raise InputError("`probabilities` must lie between 0 and 1.")
+    if own.dtype.kind not in "iub" or (own.size and not 0 <= own.min() <= own.max() < rows.shape[1]):
+        raise InputError(f"`labels` must be class numbers from 0 to {rows.shape[1] - 1}.")
+    return np.asarray(np.log(np.maximum(rows[np.arange(len(own)), own.astype(np.int64)], 1e-300)))
+
+
+def inner_product(rows: Any, parameters: Any) -> Scores:
+    """How far a released vector of parameters (a noisy sum, a gradient step) points along each record (paper 003).
+
+    >>> inner_product([[1.0, 0.0], [0.0, 1.0]], [3.0, -1.0]).tolist()
+    [3.0, -1.0]
+    """
+    found, along = np.asarray(rows, dtype=np.float64), np.asarray(parameters, dtype=np.float64)
+    if found.ndim != 2 or along.shape != found.shape[1:]:
+        raise InputError(f"`parameters` must have a number a column, got {along.shape} for rows {found.shape}.")
+    return np.asarray(found @ along)
 
 
 def likelihood_ratio(target: Any, reference: Any) -> Scores:

@@ -15,7 +15,7 @@ import numpy as np
 from dpaudit import _validate as check
 from dpaudit import accounting, estimators, planning
 from dpaudit._validate import InputError
-from dpaudit.auditing import _observe, _written, _zero
+from dpaudit.auditing import _made, _observe, _written, _zero
 from dpaudit.auditing._figures import figures_of
 from dpaudit.auditing.record import Audit, Bound
 from dpaudit.bounds import (
@@ -33,7 +33,18 @@ from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators.thresholds import RankGrid, null_ranks
 from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores
 from dpaudit.execution import Execution, RunFailed
-from dpaudit.games import Game, MultiRun, Observational, ObservationalTable, Prediction, TrainedRuns, ZeroRun, verify
+from dpaudit.games import (
+    Game,
+    MultiRun,
+    Observational,
+    ObservationalTable,
+    Panoramia,
+    Prediction,
+    TrainedRuns,
+    ZeroRun,
+    ZeroRunTable,
+    verify,
+)
 from dpaudit.tradeoff import Family
 
 DELTA = 1e-5
@@ -216,7 +227,7 @@ def conduct(
     execution = execution or Execution()
     began = time.perf_counter()
     played = isinstance(game, Game)
-    if settings.fail_if is not None and isinstance(game, PairedScores | OutputCounts | Prediction):
+    if settings.fail_if is not None and isinstance(game, PairedScores | OutputCounts | Prediction | Panoramia):
         raise InputError(f"`fail_if` needs a bound on epsilon or mu, and {type(game).__name__} gives none.")
     if played and settings.commitment is not None:
         verify(game, seed=settings.seed, published=(settings.commitment.split() or [""])[-1])  # NAME sha256:... is fine
@@ -234,10 +245,11 @@ def conduct(
     }
     delta, seen = _delta(claim, settings), None
     how = {"seed": settings.seed, "execution": execution, "store": store, "fresh": fresh, "title": settings.name}
-    watch: Any = _zero if isinstance(game, ZeroRun) else _observe
+    watch: Any = _zero if isinstance(game, ZeroRun | ZeroRunTable) else _observe
+    watch = _made if isinstance(game, Panoramia) else watch
     try:
-        if isinstance(game, Observational | ObservationalTable | ZeroRun):
-            made = game.game(settings.seed) if isinstance(game, ObservationalTable) else game
+        if isinstance(game, Observational | ObservationalTable | ZeroRun | ZeroRunTable | Panoramia):
+            made = game.game(settings.seed) if isinstance(game, ObservationalTable | ZeroRunTable) else game
             seen = watch.observe(made, seed=settings.seed, confidence=settings.confidence, delta=delta)
         evidence = seen.evidence if seen is not None else game.play(**how) if played else game
     except RunFailed as problem:
@@ -260,6 +272,8 @@ def conduct(
     level = settings.confidence if seen is None else seen.level(settings.confidence)
     bounds = bounds_of(coins, delta=delta, confidence=level, claim=None if early else claim)
     verdict = verdict_of(coins, claim, confidence=level, accept=settings.accept)
+    if seen is None and isinstance(coins, MemberScores):  # evidence alone has no features to try them with
+        bounds = _zero.untested(bounds)
     checks: dict[str, Any] = {}
     if seen is not None:
         bounds = watch.restated(bounds, seen, settings.confidence)
@@ -296,7 +310,10 @@ def bounds_of(
     if isinstance(evidence, PairedScores):
         return (estimators.panoramia(evidence, delta=delta, confidence=confidence),)
     if isinstance(evidence, OutputCounts):
-        return (estimators.renyi_from_outputs(evidence, orders=ORDERS, confidence=confidence),)
+        one = estimators.renyi_from_outputs(evidence, orders=ORDERS, confidence=confidence)
+        if evidence.present.shape[0] < 2 or not evidence.independent:
+            return (one,)
+        return (one, estimators.renyi_from_outputs(evidence, orders=ORDERS, confidence=confidence, compose=True))
     pairs: dict[type, tuple[Callable[..., Bound], Callable[..., Bound]]] = {
         RunScores: (estimators.epsilon_from_runs, estimators.mu_from_runs),
         CanaryScores: (estimators.epsilon_from_canaries, estimators.mu_from_canaries),

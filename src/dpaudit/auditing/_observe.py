@@ -21,7 +21,7 @@ from dpaudit.auditing.record import Bound
 from dpaudit.bounds import LowerBound, Outcome, Relation, Verdict, percent, round_down
 from dpaudit.estimators.claims import two_digits
 from dpaudit.estimators.shifts import SHIFTS
-from dpaudit.evidence import CanaryScores, MemberScores
+from dpaudit.evidence import CanaryScores, MemberScores, PairedScores
 from dpaudit.games import Observational, Played
 from dpaudit.proxies import Calibration
 
@@ -34,7 +34,7 @@ LOOK = "half of the error probability pays for a second look at a recalibrated p
 class Observed:
     """What came of an observational game, before any bound."""
 
-    evidence: CanaryScores | MemberScores
+    evidence: CanaryScores | MemberScores | PairedScores
     looks: int
     """How many looks were paid for."""
     blocked: bool
@@ -274,6 +274,7 @@ def shown_risk(bounds: tuple[Bound, ...], observed: Observed) -> dict[str, Any]:
         widest = float(np.max(np.abs(np.log(evidence.propensity / (1.0 - evidence.propensity)))))
         words = f"The log-ratio of true to proxy law is an assumption, up to {widest:.3g}, instead of a tau."
         return {"shift": {"sentence": words, "log_ratio": widest}}
+    assert isinstance(evidence, CanaryScores)
     words = (
         f"tau = {evidence.shift:g} is an assumption; nothing could be reported for tau of {observed.tau_max:.2g} or "
         "more (tau_max)."

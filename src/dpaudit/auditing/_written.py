@@ -16,10 +16,21 @@ from dpaudit._sources import file_digests
 from dpaudit.bounds import UpperBound
 from dpaudit.evidence import Evidence, MemberScores, OutputCounts, RunScores
 from dpaudit.execution import Execution, RunFailed, call_name
-from dpaudit.games import MultiRun, Observational, ObservationalTable, OneRun, Prediction, TrainedRuns, ZeroRun
+from dpaudit.games import (
+    MultiRun,
+    Observational,
+    ObservationalTable,
+    OneRun,
+    Panoramia,
+    Prediction,
+    TrainedRuns,
+    ZeroRun,
+    ZeroRunTable,
+)
 from dpaudit.games._coins import hides
 
 PACKAGES = ("numpy", "scipy", "dp-accounting")
+ZERO_RUN = ("how", "adversary", "abstain", "held", "cross_fit", "clip", "log_odds_error", "sides")
 
 
 def plan(game: Any, claim: UpperBound | None, settings: Any, delta: float) -> dict[str, Any]:
@@ -55,11 +66,21 @@ def plan(game: Any, claim: UpperBound | None, settings: Any, delta: float) -> di
             plan |= {"label": game.label, "attribute": game.attribute, "features": game.features, "files": game.digests}
         else:
             plan |= {"rows": len(game.values), "features": list(game.feature_names)}
+    elif isinstance(game, Panoramia):
+        plan |= {"shares": list(game.shares), "poor": game.poor, "rows": len(game.members)}
+        plan["generator"] = type(game.generator).__name__ if game.generated is None else "rows that were given"
+        plan["fingerprint"] = game.fingerprint(settings.seed)
     elif isinstance(game, ZeroRun):
-        kept = ("how", "adversary", "held", "cross_fit", "clip", "log_odds_error", "sides")
-        plan |= {name: getattr(game, name) for name in kept}
+        plan |= {name: getattr(game, name) for name in ZERO_RUN}
         plan["propensity"] = game.propensity.words() if hasattr(game.propensity, "words") else "known"
         plan |= {"rows": game.scores.size, "features": list(game.feature_names)}
+        plan["fingerprint"] = game.fingerprint(settings.seed)
+    elif isinstance(game, ZeroRunTable):
+        made = game.game(settings.seed)
+        plan |= {name: getattr(made, name) for name in ZERO_RUN}
+        plan |= {"propensity": game.propensity_words, "score": game.score_words, "member": game.member}
+        plan |= {"rows": made.scores.size, "sample": game.sample}
+        plan |= {"features": list(game.features or ()), "leave_out": list(game.leave_out), "files": game.digests}
         plan["fingerprint"] = game.fingerprint(settings.seed)
     elif isinstance(game, Prediction):
         plan |= {name: getattr(game, name) for name in ("classes", "queries", "trials", "independent", "block")}

@@ -15,7 +15,7 @@ from dpaudit.auditing import Audit, Audits, conduct, load_audits
 from dpaudit.auditing.config import Configured, load_config
 from dpaudit.cli._app import Json, app, interruptible, print_json, stdout_for_data
 from dpaudit.execution import Execution
-from dpaudit.games import Game, ObservationalTable
+from dpaudit.games import Game, ObservationalTable, ZeroRunTable
 from dpaudit.games._coins import HINT, hides
 from dpaudit.reporting import summary_text, write_html
 
@@ -77,7 +77,8 @@ def run(
 def _run_one(one: Configured, place: Path, execution: Execution, fresh: bool) -> Audit:
     """One audit; its runs are kept beside its record, named by their plan."""
     store = None
-    if isinstance(one.game, Game) and not isinstance(one.game, ObservationalTable):  # nothing there is run twice
+    at_once = isinstance(one.game, ObservationalTable | ZeroRunTable)  # nothing there is run twice
+    if isinstance(one.game, Game) and not at_once:
         store = place.with_name(f"{place.name}-{one.game.fingerprint(one.settings.seed)[:12]}.runs")
         if store.exists() and not fresh:
             print(f"going on from the runs kept in {store} (--fresh runs them again)", file=sys.stderr)

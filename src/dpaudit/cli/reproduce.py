@@ -23,12 +23,14 @@ class Paper(StrEnum):
     OBSERVATIONAL = "observational"
     PREDICTION = "prediction"
     SUBSTITUTE = "substitute"
+    ZERO_RUN = "zero-run"
 
 
 @app.command()
 def reproduce(
     paper: Annotated[
-        Paper, typer.Argument(help="Which paper: observational (000), substitute (001) or prediction (002).")
+        Paper,
+        typer.Argument(help="Which paper: observational (000), substitute (001), prediction (002) or zero-run (003)."),
     ],
     figure: Annotated[
         list[str] | None, typer.Option(help="Only these figures or tables (table-1); default all.")
@@ -38,6 +40,9 @@ def reproduce(
     output: Annotated[Path, typer.Option(help="Folder for the results (JSON) and figures (SVG).")] = Path("results"),
     seed: Annotated[int, typer.Option(help="Seed of everything.")] = 1,
     workers: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder that keeps finished jobs: the same command goes on after a kill.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a paper's experiments again and say whether its findings are confirmed.
@@ -58,7 +63,7 @@ def reproduce(
     found = []
     with interruptible():
         for name in names:
-            execution = Execution(workers=workers)
+            execution = Execution(workers=workers, keep=None if keep is None else str(_files.folder(keep)))
             outcome = experiments.reproduce(name, scale=small if quick else full, seed=seed, execution=execution)
             place = outcome.save(output / f"{file_stem(name)}.json")
             picture = drawing.svg(outcome)
@@ -83,6 +88,10 @@ def _experiments(paper: Paper) -> tuple[Any, Any, Any, dict[str, tuple[str, ...]
         from dpaudit.papers import prediction
 
         return prediction, prediction.FULL, prediction.QUICK, {"all": tuple(prediction.FIGURES)}
+    if paper is Paper.ZERO_RUN:
+        from dpaudit.papers import zero_run
+
+        return zero_run, zero_run.FULL, zero_run.QUICK, {"all": tuple(zero_run.FIGURES)}
     from dpaudit.papers import _scales, substitute
 
     return substitute, _scales.FULL, _scales.QUICK, {"all": tuple(substitute.FIGURES)}

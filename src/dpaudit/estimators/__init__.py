@@ -16,7 +16,8 @@ From counts, in the classic published forms: `clopper_pearson_epsilon`, `clopper
 `one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge` (`judge_stream` as
 runs arrive), a propensity model by `refute_propensity`, the proxy of an observational audit by `refute_proxy`; what its
 bound is worth if the proxy is off: `epsilon_by_shift`, `least_shift`, `tau_max`; if the propensities are:
-`epsilon_by_log_odds_error`, `largest_log_odds_error`.
+`epsilon_by_log_odds_error`, `largest_log_odds_error`, and how far their own sample moves it, an estimate:
+`bootstrapped_from_members`. Paper 003's algorithms as printed, for comparison: `printed_from_members`.
 """
 
 from dpaudit.estimators.canaries import (
@@ -38,6 +39,8 @@ from dpaudit.estimators.members import (
 from dpaudit.estimators.outputs import renyi_from_outputs, renyi_of_one_record
 from dpaudit.estimators.pairs import panoramia
 from dpaudit.estimators.plans import plan_guesses
+from dpaudit.estimators.printed import printed_from_members
+from dpaudit.estimators.resampled import Resampled, bootstrapped_from_members
 from dpaudit.estimators.runs import (
     by_step,
     clopper_pearson_epsilon,
@@ -59,7 +62,9 @@ from dpaudit.estimators.streams import ClaimStream, StreamState, epsilon_from_st
 
 __all__ = [
     "ClaimStream",
+    "Resampled",
     "StreamState",
+    "bootstrapped_from_members",
     "by_step",
     "clopper_pearson_epsilon",
     "clopper_pearson_mu",
@@ -85,6 +90,7 @@ __all__ = [
     "one_run_mu",
     "panoramia",
     "plan_guesses",
+    "printed_from_members",
     "refute_propensity",
     "refute_proxy",
     "renyi_from_outputs",

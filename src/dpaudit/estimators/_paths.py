@@ -66,11 +66,13 @@ def scan_path(
     alpha: float,
     slack: Slack,
     most: float,
+    near: float | None = None,
 ) -> tuple[float, bool]:
     """Scan the fixed grid of a path test with the statistic T = smallest(theta), which grows with theta.
 
     The exact probability crossing(theta, T) lies between T and looks * T; it is computed only where that leaves a
-    doubt, and the part of the grid that is rejected beyond doubt is found by bisection. `most` bounds the slack.
+    doubt, and the part of the grid that is rejected beyond doubt is found by bisection, from `near` outwards where a
+    value is expected. `most` bounds the slack.
     """
 
     def rejected(theta: float) -> bool:
@@ -85,6 +87,15 @@ def scan_path(
         return looks * smallest(index * _inversion.GRID_STEP) * _binomial.ROUNDING + most <= alpha
 
     low, high = -1, round(_inversion.GRID_CAP / _inversion.GRID_STEP)
+    if near is not None:
+        at, step = min(round(near / _inversion.GRID_STEP), high - 1), 4
+        up = surely(at)
+        low, high = (at, high) if up else (low, at)
+        while high - low > 1 and low < (at := at + step if up else at - step) < high:
+            low, high = (at, high) if (sure := surely(at)) else (low, at)
+            if sure != up:
+                break
+            step *= 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if surely(middle) else (low, middle)

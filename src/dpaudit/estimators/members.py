@@ -113,8 +113,8 @@ def refute_propensity(
     name = "refute_propensity"
     ready = needs_members(name, evidence)
     alpha = 1.0 - check.confidence(confidence)
-    found = _signed(ready, log_odds_error)
-    p_value = _Path(found, _ranks(name, GuessPath() if guesses is None else guesses, found)).p_value(0.0, 0.0)
+    found = signed_guesses(ready, log_odds_error)
+    p_value = SignedPath(found, ranks_of(name, GuessPath() if guesses is None else guesses, found)).p_value(0.0, 0.0)
     refuted = p_value <= alpha
     word = "refuted" if refuted else "not refuted"
     return Verdict(
@@ -143,24 +143,25 @@ def largest_log_odds_error(
 ) -> float:
     """The largest error of the log-odds under which epsilon is still shown to be above `above`, rounded down to 0.01.
 
-    0 where it is not shown at all. A wider propensity makes every guess likelier to be right by chance, so the finding
-    falls once and for all as the error grows.
+    0 where it is not shown at all. Every smaller error of the grid (steps of 0.01) leaves the finding standing too.
+    With one propensity a row and delta 0 it is the bound on epsilon itself, less `above`: an error of the log-odds and
+    a leak look alike.
     """
     ready = needs_members("largest_log_odds_error", evidence)
     alpha, least = 1.0 - check.confidence(confidence), check.number("above", above, low=0.0)
 
-    def stands(error: float) -> bool:
-        found = _signed(ready, error)
-        m = found.correct.size
-        return _Path(found, GuessPath().ranks(m)).p_value(least, excess(m, least, check.delta(delta))) <= alpha
-
-    low, high = 0, 1000
-    if not stands(0.0):
-        return 0.0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if stands(middle / 100.0) else (low, middle)
-    return low / 100.0
+    found = signed_guesses(ready, 0.0)
+    ranks, slack = GuessPath().ranks(found.correct.size), excess(found.correct.size, least, check.delta(delta))
+    wider = lru_cache(maxsize=4)(lambda error: SignedPath(_widened(ready, found, error), ranks))
+    largest, _ = _paths.scan_path(
+        len(ranks),
+        lambda error: wider(error).smallest(least),
+        lambda error, tail: wider(error).crossing(least, tail),
+        alpha=alpha,
+        slack=lambda error: slack,
+        most=slack,
+    )
+    return largest
 
 
 # ------------------------------------------------------------------------------------------------------------- evidence
@@ -184,7 +185,13 @@ def needs_members(name: str, evidence: object) -> MemberScores:
     return evidence.reduced()
 
 
-def _signed(evidence: MemberScores, log_odds_error: float) -> MemberGuesses:
+def _widened(evidence: MemberScores, found: MemberGuesses, error: float) -> MemberGuesses:
+    bounds = special.logit(np.atleast_2d(evidence.propensity.T))
+    return found.under(bounds[0] - error, bounds[-1] + error)
+
+
+def signed_guesses(evidence: MemberScores, log_odds_error: float) -> MemberGuesses:
+    """The guesses in order, each with what the features alone say of it."""
     error = check.number("log_odds_error", log_odds_error, low=0.0)
     bounds = np.atleast_2d(evidence.propensity.T)
     lower, upper = special.logit(bounds[0]) - error, special.logit(bounds[-1]) + error
@@ -196,7 +203,7 @@ def _signed(evidence: MemberScores, log_odds_error: float) -> MemberGuesses:
     return guesses_from_members(evidence, lower, upper)
 
 
-def _ranks(name: str, strategy: Strategy, found: MemberGuesses) -> list[int]:
+def ranks_of(name: str, strategy: Strategy, found: MemberGuesses) -> list[int]:
     m = found.correct.size
     if isinstance(strategy, GuessPath):
         return strategy.ranks(m)
@@ -221,7 +228,7 @@ def conditions_of(evidence: MemberScores, log_odds_error: float, overlap: Overla
 # ------------------------------------------------------------------------------------------------------ the signed path
 
 
-class _Path:
+class SignedPath:
     """The signed Poisson-binomial test at a few ranks, one exactly calibrated path (THEORY 2.8)."""
 
     def __init__(self, found: MemberGuesses, ranks: list[int]):
@@ -241,9 +248,9 @@ class _Path:
     def p_value(self, epsilon: float, slack: float) -> float:
         return min(1.0, self.crossing(epsilon, self.smallest(epsilon)) + slack)
 
-    def perfect(self) -> _Path:
+    def perfect(self) -> SignedPath:
         """The same guesses, all of them right."""
-        return _Path(replace(self.found, correct=np.ones_like(self.found.correct)), self.ranks)
+        return SignedPath(replace(self.found, correct=np.ones_like(self.found.correct)), self.ranks)
 
 
 def least_epsilon(curve: TradeOff, m: int, alpha: float) -> float:
@@ -269,9 +276,9 @@ def curve_p_values(
     evidence: MemberScores, curve: TradeOff, pair: Overlap | None, alpha: float, log_odds_error: float = 0.0
 ) -> tuple[float, float]:
     """p-value of a claimed curve by the signed path, and that of a perfect attack; `pair` where it is a bare pair."""
-    found = _signed(evidence, log_odds_error)
+    found = signed_guesses(evidence, log_odds_error)
     m = found.correct.size
-    path = _Path(found, GuessPath().ranks(m))
+    path = SignedPath(found, GuessPath().ranks(m))
     epsilon = least_epsilon(curve, m, alpha) if pair is None else pair[0]
     slack = excess(m, epsilon, curve.delta(epsilon) if pair is None else pair[1])
     return path.p_value(epsilon, slack), path.perfect().p_value(epsilon, slack)
@@ -302,7 +309,7 @@ def _from_members(
         raise InputError(
             "`log_odds_error` widens propensities, which the composition does not use.", "lower eta instead."
         )
-    found = _signed(evidence, log_odds_error)
+    found = signed_guesses(evidence, log_odds_error)
     if overlap is not None:
         _check_overlap(evidence, overlap)
     if blind is not None:
@@ -342,7 +349,7 @@ def _from_members(
 
 def _check_overlap(evidence: MemberScores, overlap: Overlap) -> None:
     """Refuse an asserted overlap that the given propensities themselves contradict."""
-    shift, share = _overlap(overlap)
+    shift, share = overlap_of(overlap)
     odds = np.abs(special.logit(np.atleast_2d(evidence.propensity.T)))
     outside = np.min(odds, axis=0) > shift * (1.0 + 1e-9)
     for name, group in (("members", evidence.member), ("non-members", ~evidence.member)):
@@ -365,8 +372,8 @@ def _gate(
     if overlap is None:
         p_value = refute_propensity(other, confidence=confidence, log_odds_error=log_odds_error).p_value or 0.0
     else:
-        shift, share = _overlap(overlap)
-        found = _signed(other, 0.0)
+        shift, share = overlap_of(overlap)
+        found = signed_guesses(other, 0.0)
         ranks = GuessPath().ranks(found.correct.size)
         slack = partial(excess, found.correct.size, delta=share)
         p_value = _paths.p_value(ranks, found.counts(ranks), epsilon=shift, slack=slack)
@@ -383,40 +390,48 @@ Found = tuple[float, bool, str, Callable[[float], float] | None, float | None]
 def _conditional(
     name: str, found: MemberGuesses, strategy: Strategy, family: Family, delta: float | None, alpha: float
 ) -> Found:
-    ranks, m = _ranks(name, strategy, found), found.correct.size
-    path = _Path(found, ranks)
-
-    def level(theta: float) -> tuple[float, float]:
-        """The (epsilon, slack) through which a parameter is tested."""
-        if family is GAUSSIAN:
-            epsilon = least_epsilon(Gaussian(theta), m, alpha)
-            return epsilon, excess(m, epsilon, Gaussian(theta).delta(epsilon))
-        return theta, excess(m, theta, delta or 0.0)
-
-    level = lru_cache(maxsize=4096)(level)
-    most = alpha / 4.0 if family is GAUSSIAN else excess(m, 0.0, delta or 0.0)
-
-    def invert(tested: _Path, looks: int) -> tuple[float, bool]:
-        return _paths.scan_path(
-            looks,
-            lambda theta: tested.smallest(level(theta)[0]),
-            lambda theta, tail: tested.crossing(level(theta)[0], tail),
-            alpha=alpha,
-            slack=lambda theta: level(theta)[1],
-            most=most,
-        )
-
-    theta, capped = invert(path, len(ranks))
-    ceiling = invert(path.perfect(), 1)[0]  # as if only one number were looked at: quick, a little high
+    ranks, m = ranks_of(name, strategy, found), found.correct.size
+    path = SignedPath(found, ranks)
+    level = partial(_level, family is GAUSSIAN, delta, m, alpha)
+    theta, capped = invert_signed(path, len(ranks), family, delta, alpha)
+    ceiling = invert_signed(path.perfect(), 1, family, delta, alpha)[
+        0
+    ]  # as if one number were looked at: a little high
     words = f"{len(ranks)} numbers of guesses up to {ranks[-1]:,}, calibrated as one path"
     return theta, capped, words, lambda value: path.p_value(*level(value)), ceiling
+
+
+@lru_cache(maxsize=16384)
+def _level(gaussian: bool, delta: float | None, m: int, alpha: float, theta: float) -> tuple[float, float]:
+    """The (epsilon, slack) through which a parameter is tested; a function of the size alone, no data."""
+    if gaussian:
+        epsilon = least_epsilon(Gaussian(theta), m, alpha)
+        return epsilon, excess(m, epsilon, Gaussian(theta).delta(epsilon))
+    return theta, excess(m, theta, delta or 0.0)
+
+
+def invert_signed(
+    path: SignedPath, looks: int, family: Family, delta: float | None, alpha: float, *, near: float | None = None
+) -> tuple[float, bool]:
+    """The signed path on the fixed grid; `near` is where the answer is expected, which saves time alone."""
+    m = path.found.correct.size
+    level = partial(_level, family is GAUSSIAN, delta, m, alpha)
+    return _paths.scan_path(
+        looks,
+        lambda theta: path.smallest(level(theta)[0]),
+        lambda theta, tail: path.crossing(level(theta)[0], tail),
+        alpha=alpha,
+        slack=lambda theta: level(theta)[1],
+        most=alpha / 4.0 if family is GAUSSIAN else excess(m, 0.0, delta or 0.0),
+        near=near,
+    )
 
 
 def _tampered(name: str, found: MemberGuesses, strategy: Strategy, family: Family, alpha: float) -> Found:
     """The f-DP recursion on guesses that are kept with probability (1 + e^-|log-odds|) / 2 (THEORY 003-10)."""
     if isinstance(strategy, GuessPath):
         raise InputError(f"`{name}` with tampering needs a number of guesses fixed in advance.", "use FractionGrid().")
-    numbers = _ranks(name, strategy, found)
+    numbers = ranks_of(name, strategy, found)
     m, kept = found.correct.size, found.uniforms < found.keep
     right = {r: int((found.correct & kept)[:r].sum()) for r in numbers}
     best = {r: int(kept[:r].sum()) for r in numbers}
@@ -437,7 +452,7 @@ def _composed(
     overlap: Overlap | None,
 ) -> Found:
     """Distribution shift as one more mechanism (THEORY 2.7)."""
-    shift, share = _overlap(overlap)
+    shift, share = overlap_of(overlap)
     m, right = found.correct.size, found.correct
     if family is not GAUSSIAN and isinstance(strategy, GuessPath):
         ranks = strategy.ranks(m)
@@ -449,7 +464,7 @@ def _composed(
         return max(0.0, theta - shift), capped, words, None, max(0.0, ceiling - shift)
     if isinstance(strategy, GuessPath):
         raise InputError(f"`{name}` by composition needs a number of guesses fixed in advance.", "use FractionGrid().")
-    numbers = _ranks(name, strategy, found)
+    numbers = ranks_of(name, strategy, found)
     level = alpha / len(numbers)
     words = f"{', '.join(f'{r:,}' for r in numbers)} guesses, fixed in advance, Bonferroni"
     counts = {r: int(right[:r].sum()) for r in numbers}
@@ -468,7 +483,7 @@ def _composed(
     return theta, capped, words, None, max(invert_recursion(combined, m, r, r, level, share)[0] for r in numbers)
 
 
-def _overlap(overlap: Overlap | None) -> tuple[float, float]:
+def overlap_of(overlap: Overlap | None) -> tuple[float, float]:
     if not isinstance(overlap, tuple | list) or len(overlap) != 2:
         raise InputError(f"`overlap` must be (eta, delta_ds), got {overlap!r}.")
     eta = check.number("eta", overlap[0], low=1e-12, high=0.5)

@@ -406,9 +406,22 @@ class MemberGuesses:
     keep: NDArray[np.float64]
     uniforms: NDArray[np.float64]
     members: int
+    rows: NDArray[np.intp]
+    says_member: NDArray[np.bool_]
 
     def counts(self, ranks: list[int]) -> list[int]:
         return [int(self.correct[:rank].sum()) for rank in ranks]
+
+    def under(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> MemberGuesses:
+        """The same guesses in the same order, with other bounds of the log-odds of membership (THEORY 2.8).
+
+        A member guess is credited to the features by the upper bound, the other by the lower one. Where a bound is
+        infinite and the guess goes against it, the features are given no say: the guess counts as any other.
+        """
+        offset = np.where(self.says_member, upper[self.rows], -lower[self.rows])
+        extreme = np.maximum(np.abs(lower[self.rows]), np.abs(upper[self.rows]))
+        keep = (1.0 + np.exp(-extreme)) / 2.0
+        return replace(self, offset=np.where(offset == -np.inf, 0.0, offset), keep=keep)
 
 
 def guesses_from_members(
@@ -416,27 +429,23 @@ def guesses_from_members(
 ) -> MemberGuesses:
     """Rank the rows and take the guesses; `lower` and `upper` bound the log-odds of membership (THEORY 2.8).
 
-    A member guess is credited to the features by the upper bound, the other by the lower one. Where a bound is infinite
-    and the guess goes against it, the features are given no say: the guess counts as any other, never as impossible.
+    Ties are broken by the evidence as it is, whatever the bounds: a wider bound leaves every guess in its place.
     """
     keys = np.abs(evidence.scores) if evidence.sides == "sign" else evidence.scores
-    order = ranked_rows(keys, evidence.scores, evidence.member, lower, upper, seed=evidence.seed)
+    marks = np.atleast_2d(evidence.propensity.T)
+    order = ranked_rows(keys, evidence.scores, evidence.member, *marks, seed=evidence.seed)
     rows, says_member = order[::-1], np.ones(order.size, dtype=np.bool_)
     if evidence.sides == "sign":
         says_member = evidence.scores[rows] > 0.0
     elif evidence.sides == "both":
         rows, says_member = rows.copy(), np.arange(order.size) % 2 == 0
         rows[0::2], rows[1::2] = order[::-1][: (order.size + 1) // 2], order[: order.size // 2]
-    offset = np.where(says_member, upper[rows], -lower[rows])
-    extreme = np.maximum(np.abs(lower[rows]), np.abs(upper[rows]))
     uniforms = _stream(evidence.seed, TAMPER, evidence.scores[order], evidence.member[order]).random(order.size)
+    nothing = np.zeros(order.size)
+    right = evidence.member[rows] == says_member
     return MemberGuesses(
-        np.where(offset == -np.inf, 0.0, offset),
-        evidence.member[rows] == says_member,
-        (1.0 + np.exp(-extreme)) / 2.0,
-        uniforms,
-        int(evidence.member.sum()),
-    )
+        nothing, right, nothing, uniforms, int(evidence.member.sum()), np.asarray(rows), says_member
+    ).under(lower, upper)
 
 
 def guess_counts(strategy: Fixed | FractionGrid, canaries: int) -> list[int]:

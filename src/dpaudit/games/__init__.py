@@ -8,7 +8,9 @@
 | `Prediction` | `answers(world, seed)`, many trials | `OutputCounts` | a fair coin orders each pair |
 | `Observational` | a trained model, its rows, a proxy; no run | `CanaryScores` | one fair coin a unit, after training |
 | `ZeroRun` | a released model's scores of known members and non-members | `MemberScores` | fair coins take the rows |
-| `ObservationalTable` | the same as files: a table, a model or its predictions | `CanaryScores` | the same |
+| `Panoramia` | known members, a generator, a model's outputs | `PairedScores` | one fair coin a pair, after training |
+| `ObservationalTable` | a table, a model or its predictions, as files | `CanaryScores` | as `Observational` |
+| `ZeroRunTable` | a table of members and non-members with scores, as files | `MemberScores` | as `ZeroRun` |
 
 `held_out_membership` is the interventional comparison of an observational audit: a random hold-out of non-members.
 `GradientsInOneRun` and `RecordsInOneRun` are such `scores`, of one training by the batched trainer.
@@ -22,12 +24,24 @@ from dpaudit.games._coins import verify
 from dpaudit.games.multi_run import Distinguisher, MultiRun, Score
 from dpaudit.games.observational import Observational, Played, held_out_membership
 from dpaudit.games.one_run import OneRun
+from dpaudit.games.panoramia import Panoramia, PanoramiaPlayed
 from dpaudit.games.prediction import Prediction
 from dpaudit.games.tables import ObservationalTable
 from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
 from dpaudit.games.zero_run import ZeroPlayed, ZeroRun
+from dpaudit.games.zero_run_table import ZeroRunTable
 
-Game = MultiRun | OneRun | TrainedRuns | Prediction | Observational | ObservationalTable | ZeroRun
+Game = (
+    MultiRun
+    | OneRun
+    | TrainedRuns
+    | Prediction
+    | Observational
+    | ObservationalTable
+    | ZeroRun
+    | ZeroRunTable
+    | Panoramia
+)
 """Whatever can be played."""
 
 __all__ = [
@@ -37,6 +51,8 @@ __all__ = [
     "Observational",
     "ObservationalTable",
     "OneRun",
+    "Panoramia",
+    "PanoramiaPlayed",
     "Played",
     "Prediction",
     "RecordsInOneRun",
@@ -44,6 +60,7 @@ __all__ = [
     "TrainedRuns",
     "ZeroPlayed",
     "ZeroRun",
+    "ZeroRunTable",
     "held_out_membership",
     "verify",
 ]

@@ -113,11 +113,7 @@ class ObservationalTable:
         if isinstance(self.proxy, dict) and list(self.proxy) != ["table"]:
             raise InputError(f'`proxy` must be columns, a model, or {{ table = "..." }}, got {self.proxy!r}.')
         self._check_columns()
-        known = _tables.column_names(self.files)
-        for name in self._needed():
-            if name not in known:
-                near = f"it has {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}."
-                raise InputError(f"the table has no column {name!r}.", near)
+        _tables.check_names(_tables.column_names(self.files), self._needed())
 
     def _check_columns(self) -> None:
         """What the models need, and what would give the answer away."""
@@ -143,7 +139,7 @@ class ObservationalTable:
     @property
     def unit_word(self) -> str:
         """What one coin stands for."""
-        return "record" if self.unit is None else self.unit.removesuffix("_id").removesuffix("Id") or self.unit
+        return _tables.unit_word(self.unit)
 
     def _needed(self) -> list[str]:
         columns = [self.label, *(self.features or []), *([self.unit] if self.unit else [])]
@@ -191,7 +187,7 @@ class ObservationalTable:
     def _values(self, found: _tables.Rows) -> tuple[NDArray[np.int64], list[Kind]]:
         """The protected values as class numbers, and what each stands for, in the order of the probabilities."""
         columns = self.attribute or [self.label]
-        codes, kinds = proxies.encode(*(_exact(_tables.without_gaps(c, found.columns[c])) for c in columns))
+        codes, kinds = proxies.encode(*(_tables.exact(_tables.without_gaps(c, found.columns[c])) for c in columns))
         fractions = [c for c in columns if found.columns[c].dtype.kind == "f" and len(kinds) > MOST_CLASSES]
         if fractions:
             raise InputError(
@@ -218,7 +214,7 @@ class ObservationalTable:
         inputs = {name: found.columns[name] for name in self.features or ()}
         if self.attribute is None:
             return Categorical(models.probabilities(model, inputs, [kind[0] for kind in kinds]))
-        labels, outcomes = proxies.encode(_exact(_tables.without_gaps(self.label, found.columns[self.label])))
+        labels, outcomes = proxies.encode(_tables.exact(_tables.without_gaps(self.label, found.columns[self.label])))
         names = [kind[0] for kind in outcomes] if self.classes is None else list(self.classes)
         place = labels if self.classes is None else self._listed(outcomes)[labels]
         likelihood = np.empty((len(found), len(kinds)))
@@ -250,7 +246,7 @@ class ObservationalTable:
         if set(files) & set(self.files):
             raise InputError("`proxy.table` must hold other rows than `table`, got one file for both.")
         other = _tables.read(files, [*rest, *protected])
-        codes, own = proxies.encode(*(_exact(_tables.without_gaps(c, other.columns[c])) for c in protected))
+        codes, own = proxies.encode(*(_tables.exact(_tables.without_gaps(c, other.columns[c])) for c in protected))
         missing = [kind for kind in kinds if kind not in own]
         if missing:
             raise InputError(
@@ -300,12 +296,6 @@ class ObservationalTable:
         return self.game(seed).play(seed=seed)
 
 
-def _exact(column: NDArray[Any]) -> NDArray[Any]:
-    """Values that compare as they should: 1.0 is 1, and 10 comes after 2."""
-    whole = column.dtype.kind == "f" and bool(np.all(column == np.floor(column)))
-    return column.astype(np.int64) if whole else column
-
-
 def _constant(column: NDArray[Any], text: str) -> NDArray[Any]:
     if column.dtype == object:
         return np.full(column.shape, text, dtype=object)
@@ -313,22 +303,5 @@ def _constant(column: NDArray[Any], text: str) -> NDArray[Any]:
 
 
 def _columns(field: str, source: Any, found: _tables.Rows, kinds: list[Kind]) -> NDArray[np.float64]:
-    """Columns of probabilities: one for two classes (of the second), or one a class."""
     names = [source] if isinstance(source, str) else list(source)
-    if len(names) == 1 and len(kinds) == 2:
-        return _numbers(field, found.columns[names[0]], names[0])
-    if len(names) != len(kinds):
-        listed = ", ".join(" / ".join(kind) for kind in kinds[:8])
-        raise InputError(
-            f"`{field}` must name one column a class ({listed}), got {len(names)}.",
-            "of two classes, one column is that of the second.",
-        )
-    return np.stack([_numbers(field, found.columns[name], name) for name in names], axis=1)
-
-
-def _numbers(field: str, column: NDArray[Any], name: str) -> NDArray[np.float64]:
-    found = _tables.without_gaps(name, column)
-    if found.dtype.kind not in "fiu" or found.min() < 0.0 or found.max() > 1.0:
-        odd = found[0] if found.dtype.kind not in "fiu" else found[np.argmax((found < 0.0) | (found > 1.0))]
-        raise InputError(f"`{field}` must be probabilities in [0, 1], got {odd} in column {name!r}.")
-    return found.astype(np.float64)
+    return _tables.class_shares(field, names, found, [" / ".join(kind) for kind in kinds])

@@ -16,7 +16,7 @@ A random hold-out (`how="split"`) needs no propensity. Generated non-members are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ from dpaudit.evidence import MemberScores, thin
 from dpaudit.execution import Execution, fingerprint, stream
 from dpaudit.games import _coins
 from dpaudit.propensity import Logistic, Overlap, Revealing
-from dpaudit.proxies import Categorical
 
 HOW = {
     "split": "a random hold-out of the same records",
@@ -45,9 +44,16 @@ HOW = {
 }
 """Where the non-members come from."""
 ADVERSARIES = ("aware", "unaware")
+COMPLETE = "nothing else about a record, that its score depends on, tells more of its membership than the features do"
 PURPOSE = "coins of given members"
+TOO_MANY = 6.0
+"""Standard deviations by which the number of members may differ from what known propensities say."""
 CROSS_FITTED = "propensities that were cross-fitted on the audited rows are as good as if fitted on others"
 HELD, HELD_FOR_SLOPE = 0.5, 0.2
+ABSTAIN, LEAST = 0.02, 50
+"""The aware adversary leaves rows alone whose propensity is nearer to 0 or 1, if so many others are left."""
+ERRORS = 2.0
+"""Standard errors of fitted log-odds by which they may be wrong, unless a number is given."""
 Vector = NDArray[np.float64]
 
 
@@ -60,7 +66,7 @@ class ZeroPlayed:
     overlap: Overlap | None
     revealing: tuple[Revealing, ...]
     rows: NDArray[np.intp] = field(repr=False)
-    """The units that were audited, by their place."""
+    """The units of the evidence, by their place."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,26 +84,39 @@ class ZeroRun:
     features, feature_names
         Numeric columns for the propensity and for the blind attack. Not needed for a split.
     propensity
-        A model of `dpaudit.propensity`, or known propensities: one number a row, or two (lower, upper).
+        A model of `dpaudit.propensity`, or known propensities, P(member given the features) *of these rows*: one number
+        a row, or two (lower, upper). They must add up to about as many members as there are.
     adversary
         "aware" ranks rows by the score with the log-odds regressed out (the slope is learnt on held rows), so that it
-        prefers what the model says to what the features do; "unaware" by the score alone.
+        prefers what the model says to what the features do, and leaves rows with extreme propensities alone; "unaware"
+        by the score alone.
+    abstain
+        How near to 0 or 1 a propensity is extreme (default 0.02 for the aware adversary, 0 for the other). Such rows
+        are not guessed at all: a function of the features alone, so it costs nothing, and it is there that propensity
+        models are wrong.
     held
         Share of the units that are not audited: to fit the propensity model on (default 0.5), or, where propensities
         are known, for the slope of the aware adversary (0.2).
     cross_fit
         Fit the propensity model on the audited rows themselves, in folds; the bound then says so.
     clip
-        Propensities nearer to 0 or 1 than this are taken as 0 or 1: no evidence in a guess that agrees with them.
+        Propensities nearer to 0 or 1 than this are only known to be so near: no evidence in a guess that agrees with
+        them, and no more than that of the edge in one that does not.
     log_odds_error
-        Widens every propensity by so much in log-odds. A model that was fitted on some thousands of rows is off by a
-        little everywhere, and with as many audited rows the gate may notice: 0.1 to 0.3 leave room for that.
+        Widens every propensity by so much in log-odds. None: a fitted one by twice the standard error of its own
+        log-odds (`propensity.standard_errors`), a known one not at all. A model that was fitted to some thousands of
+        rows is off by a little everywhere, the more the more columns it has, and that alone would look like a leak.
     group, unit
         Rows of one unit are one: their scores and features are averaged.
+    columns
+        What the features were before they became numbers, by name: the check for columns that reveal membership then
+        looks at these. None: at the features themselves.
     relation
         SUBSTITUTE, or ADD_REMOVE for exactly the members shown.
     assumed
         Further sentences that the evidence rests on.
+    ids
+        Whole numbers that name the rows in the evidence; None: their places, from 0.
     """
 
     scores: Any
@@ -107,35 +126,37 @@ class ZeroRun:
     feature_names: tuple[str, ...] = ()
     propensity: Any = field(default_factory=Logistic)
     adversary: str = "aware"
+    abstain: float | None = None
     held: float | None = None
     cross_fit: bool = False
     clip: float = 0.0
-    log_odds_error: float = 0.0
+    log_odds_error: float | None = None
     group: Any = None
     unit: str = "record"
+    columns: dict[str, Any] | None = None
     relation: Relation | str = Relation.SUBSTITUTE
     sides: str = "both"
     assumed: tuple[str, ...] = ()
+    ids: Any = None
 
     def __post_init__(self) -> None:
-        check.choice("how", self.how, tuple(HOW))
-        if self.how == "generated":
-            raise InputError(
-                "generated non-members need a generator's closeness, which no propensity model measures.",
-                "use `estimators.panoramia` on PairedScores: fair coins between real and generated records.",
-            )
+        check_how(self.how)
         scores, bits = check.scores("scores", self.scores), check.booleans("member", self.member)
         rows = check.same_length(scores=scores, member=bits)
         check.choice("adversary", self.adversary, ADVERSARIES)
         check.number("clip", self.clip, low=0.0, high=0.5)
-        check.number("log_odds_error", self.log_odds_error, low=0.0)
+        abstain = ABSTAIN if self.adversary == "aware" else 0.0
+        if self.abstain is not None:
+            abstain = check.number("abstain", self.abstain, low=0.0, high=0.5)
+        if self.log_odds_error is not None:
+            check.number("log_odds_error", self.log_odds_error, low=0.0)
         asked = relation(self.relation)
         if asked not in (Relation.SUBSTITUTE, Relation.ADD_REMOVE):
             raise InputError(f"`relation` must be substitute or add-remove, got {asked}.")
         features, known = None, None
         if self.how != "split":
             if not hasattr(self.propensity, "fit"):
-                known = _known(self.propensity, rows)
+                known = _known(self.propensity, bits)
             if self.features is not None:
                 features = propensities.prepared(self.features, bits)[0]
             elif known is None:
@@ -163,14 +184,18 @@ class ZeroRun:
             "features": features,
             "feature_names": tuple(names),
         }
-        changed |= {"group": group, "relation": asked, "held": held}
+        changed |= {"group": group, "relation": asked, "held": held, "abstain": abstain}
+        changed["ids"] = np.arange(rows) if self.ids is None else np.asarray(self.ids)
+        check.same_length(scores=scores, ids=changed["ids"])
         for name, value in changed.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_known", known)
 
     def _default_held(self, known: Any) -> float:
-        if known is None:
-            return 0.0 if self.cross_fit else HELD
+        if self.how == "split":  # nothing is learnt
+            return 0.0
+        if known is None and not self.cross_fit:
+            return HELD
         return HELD_FOR_SLOPE if self.adversary == "aware" else 0.0
 
     # ------------------------------------------------------------------------------------------------------------ units
@@ -186,6 +211,9 @@ class ZeroRun:
         count = np.bincount(place.ravel())
         if np.any((np.bincount(place.ravel(), self.member) % count) != 0):
             raise InputError("`member` must be the same for all rows of one unit.")
+
+        if known is not None and not np.array_equal(known, known[first][place.ravel()]):
+            raise InputError("`propensity` must be the same for all rows of one unit.")
 
         def mean(values: Any) -> Any:
             columns = np.asarray(values, dtype=np.float64).reshape(len(values), -1).T
@@ -223,10 +251,11 @@ class ZeroRun:
 
     def fingerprint(self, seed: int) -> str:
         """What a record of this game belongs to."""
-        named = (self.how, self.adversary, self.held, self.cross_fit, self.clip, self.log_odds_error, self.unit)
-        arrays = (self.scores, self.member, self.features, self.group, self.__dict__["_known"])
-        model = self.propensity.words() if hasattr(self.propensity, "words") else ""
-        return fingerprint([named, arrays, model, str(self.relation), self.sides, seed])
+        named = (self.how, self.adversary, self.abstain, self.held, self.cross_fit, self.clip, self.log_odds_error)
+        arrays = (self.scores, self.member, self.features, self.group, self.ids, self.__dict__["_known"])
+        model = self.propensity if self.__dict__["_known"] is None else ""
+        words = (self.unit, self.feature_names, self.assumed, str(self.relation), self.sides)
+        return fingerprint([named, words, arrays, model, seed])
 
     # ------------------------------------------------------------------------------------------------------------- play
 
@@ -255,7 +284,8 @@ class ZeroRun:
         units, known = self.units, self.units.known
         found = np.zeros(len(units))
         if known is not None:
-            return np.asarray(special.logit(known).mean(axis=1))
+            middle = special.logit(np.clip(known, 1e-9, 1.0 - 1e-9)).mean(axis=1)  # 0 to 1 has a middle too
+            return np.asarray(middle - self._prior)
         both = np.concatenate([held, audited])
         if self.cross_fit:
             found[both] = propensities.cross_fitted(
@@ -267,18 +297,24 @@ class ZeroRun:
         return found
 
     def resampled(self, *, seed: int, resamples: int = propensities.RESAMPLES) -> Any:
-        """Log-odds of the audited units under bootstrap resamples of the held ones, in blocks (resamples, units).
+        """Log-odds of the evidence's units under bootstrap resamples of the held ones, in blocks (resamples, units).
 
-        What the bootstrap of paper 003 needs: `estimators.bootstrapped_from_members`. The order of the rows, and the
-        slope that the aware adversary takes off, stay those of the game.
+        What the bootstrap of paper 003 needs: `estimators.bootstrapped_from_members`. Which rows are guessed, their
+        order, and the slope that the aware adversary takes off, stay those of the game.
         """
         held, audited = self.parts(seed)
         if self.units.known is not None or self.cross_fit or not held.size:
             raise InputError("a bootstrap needs a propensity model that is fitted on held rows.")
-        rows = self.units.features
+        rows, guessed = self.units.features, self._guessed(audited, self.log_odds(seed))
         return self.propensity.resampled(
-            rows[held], self.units.member[held], rows[audited], resamples=resamples, seed=seed
+            rows[held], self.units.member[held], rows[guessed], resamples=resamples, seed=seed
         )
+
+    def _guessed(self, audited: NDArray[np.intp], odds: Vector) -> NDArray[np.intp]:
+        """The audited units that the adversary does not abstain from; all of them where nothing would be left."""
+        rates = special.expit(odds[audited])
+        kept = audited[np.minimum(rates, 1.0 - rates) >= self.abstain]
+        return kept if kept.size >= LEAST else audited
 
     def _played(self, seed: int, *, with_blind: bool) -> ZeroPlayed:
         units = self.units
@@ -297,75 +333,85 @@ class ZeroRun:
         scores = units.scores
         if self.adversary == "aware":
             scores = scores - _slope(scores, odds, units.member, held) * odds
-        bounds = self._bounds(odds, audited)
+        guessed = self._guessed(audited, odds)
+        widths = self._widths(seed, held, guessed)
         evidence = MemberScores(
-            scores=scores[audited],
-            member=units.member[audited],
-            propensity=bounds,
-            ids=units.first[audited],
-            assumptions=(*self._sentences(held.size), *self.assumed),
+            scores=scores[guessed],
+            member=units.member[guessed],
+            propensity=self._bounds(odds, guessed, widths),
+            ids=self.ids[units.first[guessed]],
+            group=None if self.group is None else np.arange(guessed.size),  # one line a unit, and known to be
+            assumptions=(*self._sentences(held.size, widths), *self.assumed),
             **self._common(seed),
         )
         parts: tuple[MemberScores, ...] = ()
         shown: tuple[Revealing, ...] = ()
         if with_blind:
-            parts = self._blind(evidence, audited, odds, seed)
+            parts = self._blind(evidence, guessed, odds, seed)
         if units.features is not None:
-            columns = dict(zip(self.feature_names, units.features.T, strict=True))
+            columns: dict[str, Any] = dict(zip(self.feature_names, units.features.T, strict=True))
+            if self.columns is not None:  # texts have no mean, so a unit is known by its first row
+                columns = {name: np.asarray(column)[units.first] for name, column in self.columns.items()}
             shown = tuple(propensities.revealing(columns, units.member))
         overlap = propensities.overlap(odds[audited], units.member[audited])
-        return ZeroPlayed(evidence=evidence, blind=parts, overlap=overlap, revealing=shown, rows=audited)
+        return ZeroPlayed(evidence=evidence, blind=parts, overlap=overlap, revealing=shown, rows=guessed)
 
     def _common(self, seed: int) -> dict[str, Any]:
         return {"relation": self.relation, "sides": self.sides, "unit": self.unit, "seed": seed}
 
-    def _bounds(self, odds: Vector, audited: NDArray[np.intp]) -> Vector:
+    def _widths(self, seed: int, held: NDArray[np.intp], guessed: NDArray[np.intp]) -> Vector:
+        """By how much the log-odds of each unit may be wrong."""
+        if self.log_odds_error is not None or self.units.known is not None:
+            return np.full(guessed.size, self.log_odds_error or 0.0)
+        rows, member = self.units.features, self.units.member
+        used = np.concatenate([held, guessed]) if self.cross_fit else held
+        errors = propensities.standard_errors(self.propensity, rows[used], member[used], rows[guessed], seed=seed)
+        return ERRORS * errors * (np.sqrt(2.0) if self.cross_fit else 1.0)  # a fold has half of the rows
+
+    def _bounds(self, odds: Vector, audited: NDArray[np.intp], widths: Vector) -> Vector:
         """Lower and upper propensities of the audited units, clipped and widened to the safe side."""
         known = self.units.known
-        limits = propensities.limits(odds[audited], clip=self.clip) if known is None else known[audited]
-        if not self.log_odds_error:
-            return limits
-        wide = special.logit(limits) + np.array([-1.0, 1.0]) * self.log_odds_error
-        return np.asarray(special.expit(wide))
+        if known is None:
+            limits = propensities.limits(odds[audited], clip=self.clip)
+        else:
+            limits = known[audited]
+            if self._prior:
+                limits = special.expit(special.logit(limits) - self._prior)
+        wide = special.logit(limits) + np.array([-1.0, 1.0]) * widths[:, None]
+        return np.asarray(special.expit(wide)) if widths.any() else limits
 
-    def _sentences(self, held: int) -> tuple[str, ...]:
+    @property
+    def _prior(self) -> float:
+        """What known propensities hold of the sizes of the groups, which the coins make alike."""
+        member = self.units.member
+        return 0.0 if self.relation is Relation.ADD_REMOVE else float(np.log(member.sum() / (~member).sum()))
+
+    def _sentences(self, held: int, widths: Vector) -> tuple[str, ...]:
         found = []
         if self.units.known is None:
             where = "cross-fitted on the audited rows" if self.cross_fit else f"fitted on {held:,} other {self.unit}s"
             found.append(
                 f"membership given the features follows the propensity model ({self.propensity.words()}, {where})"
             )
+        found.append(COMPLETE)
         if self.cross_fit:
             found.append(CROSS_FITTED)
         if self.log_odds_error:
             found.append(f"the model's log-odds are wrong by at most {self.log_odds_error:g}")
+        elif widths.any():
+            found.append(
+                f"the model's log-odds are wrong by at most {ERRORS:g} standard errors of each "
+                f"({np.median(widths):.2g} in the median, {widths.max():.2g} at the most)"
+            )
         return tuple(found)
 
     def _blind(
         self, evidence: MemberScores, audited: NDArray[np.intp], odds: Vector, seed: int
     ) -> tuple[MemberScores, ...]:
-        """Membership learnt from the features of the other fold, starting from the propensities; one part a fold."""
+        """The blind attack on the audited rows; nothing where it has nothing to go by."""
         if self.units.features is None:
             return ()
-        rates = special.expit(odds[audited])
-        own = Categorical(np.stack([1.0 - rates, rates], axis=1))
-        fold = _coins.fair_coins(seed, "folds of the blind attack", audited.size)
-        law = blind.blind_law(own, evidence.member.astype(np.int64), self.units.features[audited], fold, seed=seed)
-        told = law.density(np.ones(audited.size, dtype=np.int64))
-        scores = special.logit(np.clip(told, 1e-12, 1.0 - 1e-12)) - odds[audited]
-        parts = [np.flatnonzero(fold == side) for side in (False, True)]
-        return tuple(
-            replace(
-                evidence,
-                scores=scores[part],
-                member=evidence.member[part],
-                propensity=evidence.propensity[part],
-                ids=evidence.ids[part],
-                sides="sign",
-            )
-            for part in parts
-            if np.unique(evidence.member[part]).size == 2
-        )
+        return blind.blind_members(evidence, odds[audited], self.units.features[audited], seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,7 +426,19 @@ class _Units:
         return self.scores.size
 
 
-def _known(values: Any, rows: int) -> Vector:
+def check_how(how: Any) -> None:
+    """One of the words of `HOW`; generated non-members are handed over to PANORAMIA."""
+    check.choice("how", how, tuple(HOW))
+    if how == "generated":
+        raise InputError(
+            "generated non-members need a generator's closeness, which no propensity model measures.",
+            "use `estimators.panoramia` on PairedScores (fair coins between real and generated records), or `dpaudit "
+            "estimate FILE --how coins` on a table with columns included, baseline and attack.",
+        )
+
+
+def _known(values: Any, member: NDArray[np.bool_]) -> Vector:
+    rows = member.size
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -391,6 +449,15 @@ def _known(values: Any, rows: int) -> Vector:
     found = np.stack([found, found], axis=1) if found.ndim == 1 else found
     if not np.all((found >= 0.0) & (found <= 1.0)) or np.any(found[:, 0] > found[:, 1]):
         raise InputError("`propensity` must lie between 0 and 1, the lower first.")
+    spread = TOO_MANY * np.sqrt((found * (1.0 - found)).sum(axis=0).max() + 1.0)
+    fewest, most = found.sum(axis=0)
+    if not fewest - spread <= member.sum() <= most + spread:
+        said = f"{fewest:,.0f}" if fewest == most else f"{fewest:,.0f} to {most:,.0f}"
+        raise InputError(
+            f"`propensity` must add up to about the number of members: it says {said} of {rows:,}, and "
+            f"{int(member.sum()):,} are.",
+            "give P(member given the features) of these rows, not of groups of equal size.",
+        )
     return found
 
 

@@ -28,7 +28,7 @@ LADDER = {
     "median_two_cut_bootstrap_estimate": ("P", "2-cut, bootstrap (estimate)"),
     "median_k_cut_bootstrap_estimate": ("X", "k-cut, bootstrap (estimate)"),
 }
-TALL = {("observational", "1"): (4.6, 6.4), ("observational", "5"): (5.4, 3.6)}
+TALL = {("observational", "1"): (4.6, 6.4), ("observational", "5"): (5.4, 3.6), ("prediction", "E"): (3.6, 5.0)}
 """Width of a panel and height of figures whose lines have names of their own."""
 MARKS = "osD^vPX"
 LINES = {"add_remove": ("add/remove, promised", ":"), "substitute": ("substitute, promised", "-")}
@@ -84,18 +84,25 @@ PANEL = {
     ("observational", "4"): "epsilon",
     ("prediction", "2"): "histograms",
     ("prediction", "6"): "histograms",
+    ("prediction", "E"): "algorithm",
+    ("zero-run", "2a"): "mu",
+    ("zero-run", "2b"): "pair",
+    ("zero-run", "2c"): "pair",
 }
+KIND = {("zero-run", "2b"): "resamples"}
+"""Figures of which only the lines of one kind are drawn."""
 
 
 def _panels(outcome: Outcome) -> Iterable[tuple[str, list[dict[str, Any]]]]:
-    key = PANEL.get((outcome.paper, outcome.figure))
+    key, kind = PANEL.get((outcome.paper, outcome.figure)), KIND.get((outcome.paper, outcome.figure))
+    rows = [row for row in outcome.rows if kind is None or row["kind"] == kind]
     if key is None:
-        yield outcome.title, list(outcome.rows)
+        yield outcome.title, rows
         return
-    values = dict.fromkeys(row[key] for row in outcome.rows if key in row)
+    values = dict.fromkeys(row[key] for row in rows if key in row)
     for value in values:
         shown = value if isinstance(value, str) else f"{key.replace('_', ' ')} {value:g}"
-        yield shown, [row for row in outcome.rows if row.get(key) == value]
+        yield shown, [row for row in rows if row.get(key) == value]
 
 
 def _along(ax: Any, rows: list[dict[str, Any]]) -> None:
@@ -234,6 +241,62 @@ def _ladder(ax: Any, rows: list[dict[str, Any]]) -> None:
     ax.set_ylabel("Renyi divergence")
 
 
+def _cases(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """How much of what one vote can leak each adversary reaches: at the worst query, and in the mean."""
+    places = range(len(rows))[::-1]
+    ax.plot(_of(rows, "worst_share_estimate"), places, "o", ms=4, label="worst query")
+    ax.plot(_of(rows, "total_share_estimate"), places, "s", ms=5, mfc="none", color="0.4", label="all queries together")
+    ax.set_yticks(places, [f"{row['data']}, {row['adversary']}" for row in rows], fontsize=6)
+    ax.set_xlim(-0.05, 1.05)
+    ax.set_xlabel("share of the largest divergence")
+
+
+def _drift(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """Medians of mu against the shift: solid lines are bounds, dotted ones are none."""
+    shown = {
+        "median_aware_mu": ("-o", "conditional, aware: bound"),
+        "median_unaware_mu": ("-s", "conditional, unaware: bound"),
+        "median_tampered_mu": ("-D", "tampered: bound"),
+        "median_composition_mu": ("-^", "composition: bound"),
+        "median_one_run_mu_estimate": (":X", "one run (estimate)"),
+        "median_deconvolved_mu_estimate": (":P", "equation 14 (estimate)"),
+        "median_printed_mu_estimate": (":v", "algorithm 1 (estimate)"),
+    }
+    ax.axhline(rows[0]["mu"], color="black", lw=1, label="truth")
+    for key, (line, label) in shown.items():
+        ax.plot(_of(rows, "shift"), _of(rows, key), line, ms=4, lw=1, label=label)
+    ax.set_xlabel("separation of the log-odds, D")
+    ax.set_ylabel("mu")
+
+
+def _resampled(ax: Any, rows: list[dict[str, Any]]) -> None:
+    """How often each mu came out of the resamples; lines mark the lower quantiles."""
+    for arm, mark, color in (("shifted", "o", "C0"), ("like", "s", "C1")):
+        own = [row for row in rows if row["non_members"] == arm]
+        ax.plot(
+            _of(own, "mu_estimate"),
+            _of(own, "resamples"),
+            f"-{mark}",
+            ms=3,
+            lw=1,
+            color=color,
+            label=f"{arm} (estimates)",
+        )
+        ax.axvline(own[0]["lower_quantile_mu_estimate"], ls="--", color=color, lw=1, label=f"{arm}, lower quantile")
+    ax.set_xlabel("mu")
+    ax.set_ylabel("resamples")
+
+
+def _propensities(ax: Any, rows: list[dict[str, Any]]) -> None:
+    for arm, style in (("shifted", "-"), ("like", ":")):
+        own = [row for row in rows if row["non_members"] == arm]
+        for group, color in (("members", "C0"), ("others", "C1")) if own else ():
+            label = f"{arm}: {'members' if group == 'members' else 'non-members'}"
+            ax.step(_of(own, "propensity"), _of(own, group), style, where="mid", lw=1, color=color, label=label)
+    ax.set_xlabel("propensity (estimate)")
+    ax.set_ylabel("rows")
+
+
 def _of(rows: list[dict[str, Any]], key: str) -> list[Any]:
     return [row[key] for row in rows]
 
@@ -250,4 +313,8 @@ DRAWN: dict[tuple[str, str], Callable[[Any, list[dict[str, Any]]], None]] = {
     ("observational", "4"): _shifted,
     ("prediction", "2"): _ladder,
     ("prediction", "6"): _ladder,
+    ("prediction", "E"): _cases,
+    ("zero-run", "2a"): _drift,
+    ("zero-run", "2b"): _resampled,
+    ("zero-run", "2c"): _propensities,
 }

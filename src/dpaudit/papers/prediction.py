@@ -1,9 +1,9 @@
-"""Paper 002, "Auditing Private Prediction": its figures 2 to 6, but for PromptPATE.
+"""Paper 002, "Auditing Private Prediction": its figures 2 to 6, and its appendix E.
 
 | figure | what is measured |
 |---|---|
 | 2 | the exact divergence, published and exact data-dependent bounds, and the 2-cut audit of sampled answers |
-| 3, 4 | PATE and CaPC: `prediction_teachers` |
+| 3, 4, E | PATE and CaPC: `prediction_teachers`; PromptPATE: `prediction_prompts`; `prediction_findings` |
 | 5 | Private-kNN: `prediction_knn` |
 | 6 | all audits of appendix B on the same answers: 2-cut and k-cut, exact, asymptotic and by bootstrap |
 
@@ -26,7 +26,7 @@ from dpaudit.divergences import renyi_divergence
 from dpaudit.evidence import OutputCounts
 from dpaudit.execution import Execution, distinct_seeds
 from dpaudit.mechanisms.private_prediction import NoisyVotes, data_dependent_renyi
-from dpaudit.papers import prediction_knn, prediction_teachers
+from dpaudit.papers import prediction_findings, prediction_knn, prediction_prompts, prediction_teachers
 from dpaudit.papers._figure import Figure, Judged, Rows, Sizes, allowed_over, run, said
 from dpaudit.papers._outcome import Outcome
 
@@ -37,9 +37,12 @@ PAIRS = (
     ([26, 14, 10], [25, 15, 10]),
 )
 """The paper's pair first; then a clear winner, a loser that moves, and near agreement."""
+EQUAL = ([14, 12, 10, 8, 6], [14, 12, 10, 8, 6])
+"""Nothing leaks: where the paper says that a bootstrap fails."""
 SIGMA, LEVEL = 2.0, 0.05
 KNN = prediction_knn.KnnScale()
 TEACHERS = prediction_teachers.TeacherScale()
+PROMPTS = prediction_prompts.PromptScale()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,7 @@ class Scale:
     orders: tuple[float, ...] = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
     knn: prediction_knn.KnnScale = KNN
     teachers: prediction_teachers.TeacherScale = TEACHERS
+    prompts: prediction_prompts.PromptScale = PROMPTS
 
 
 FULL = Scale()
@@ -63,6 +67,9 @@ QUICK = Scale(
     knn=prediction_knn.KnnScale(queries=10, repeats=20, neighbors=20, fetched=False),
     teachers=prediction_teachers.TeacherScale(
         sets=("MNIST",), queries=5, trainings=2, special=3, answers=20, teachers=12, fetched=False
+    ),
+    prompts=prediction_prompts.PromptScale(
+        sets=("Rotten Tomatoes",), teachers=12, queries=5, answers=20, sigma=1.5, longest=12, fetched=False
     ),
 )
 
@@ -77,7 +84,7 @@ class Sampled:
     methods: tuple[str, ...]
 
     def __call__(self, seed: int) -> list[float]:
-        present, absent = PAIRS[self.pair]
+        present, absent = (*PAIRS, EQUAL)[self.pair]
         mechanism = NoisyVotes(sigma=SIGMA, classes=len(present))
         counts = [
             np.bincount(mechanism.release(np.tile(votes, (self.trials, 1)), own), minlength=len(votes))
@@ -104,7 +111,7 @@ class Sampled:
 
 def winner(pair: int) -> int:
     """The class that loses a vote: the event of the 2-cut, likelier where it still has it."""
-    present, absent = (np.array(votes) for votes in PAIRS[pair])
+    present, absent = (np.array(votes) for votes in (*PAIRS, EQUAL)[pair])
     return int(np.argmax(present - absent))
 
 
@@ -132,7 +139,7 @@ ALL_AUDITS = (
 
 def _rows(methods: tuple[str, ...], bounds: bool, repeats: int, scale: Scale, seed: int, execution: Execution) -> Rows:
     rows: Rows = []
-    for pair, (present, absent) in enumerate(PAIRS):
+    for pair, (present, absent) in enumerate(PAIRS if bounds else (*PAIRS, EQUAL)):
         title = f"histograms {pair + 1}"
         seeds = distinct_seeds(seed, title, repeats)
         lines = execution.map(Sampled(pair, scale.trials, scale.orders, methods), seeds, title=title)
@@ -217,7 +224,7 @@ def audit_judged(rows: Rows) -> Judged:
 
 def sizes(repeats: str, scale: Scale) -> Sizes:
     return [
-        ("histograms", "one pair, sigma 2", f"the same and {len(PAIRS) - 1} others"),
+        ("histograms", "one pair, sigma 2", f"the same and {len(PAIRS) - (repeats == 'repeats')} others"),
         ("answers a world", "not stated for these figures (1e8 elsewhere)", f"{scale.trials:,}"),
         ("repeats", "1", f"{getattr(scale, repeats)} audits"),
     ]
@@ -232,18 +239,19 @@ FIGURES = {
         partial(sizes, "repeats"),
     ),
     "3": Figure(
-        "PATE and CaPC, adversarial queries",
-        "The privacy analysis is not tight, and what is easier to poison leaks more: PATE less than CaPC.",
-        prediction_teachers.adversarial_rows,
-        prediction_teachers.adversarial_judged,
-        prediction_teachers.teacher_sizes,
+        "PATE, CaPC and PromptPATE, adversarial queries",
+        "The privacy analysis is not tight, and what is easier to poison leaks more: PATE less than CaPC, and CaPC "
+        "less than PromptPATE.",
+        prediction_findings.adversarial_rows,
+        prediction_findings.adversarial_judged,
+        prediction_findings.sizes,
     ),
     "4": Figure(
-        "PATE and CaPC, natural queries",
+        "PATE, CaPC and PromptPATE, natural queries",
         "Natural queries leak far less than adversarial ones.",
-        prediction_teachers.natural_rows,
-        prediction_teachers.natural_judged,
-        prediction_teachers.teacher_sizes,
+        prediction_findings.natural_rows,
+        prediction_findings.natural_judged,
+        prediction_findings.sizes,
     ),
     "5": Figure(
         "Private-kNN",
@@ -259,6 +267,13 @@ FIGURES = {
         audit_rows,
         audit_judged,
         partial(sizes, "tried"),
+    ),
+    "E": Figure(
+        "Appendix E: each adversary alone, worst and average case",
+        "A poisoned record leaks more than a natural one in PATE, and about as much in CaPC and PromptPATE.",
+        prediction_findings.all_rows,
+        prediction_findings.appendix_judged,
+        prediction_findings.sizes,
     ),
 }
 

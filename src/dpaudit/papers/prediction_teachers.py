@@ -1,11 +1,17 @@
-"""Paper 002, figures 3 and 4: PATE and CaPC under its three adversaries (PromptPATE is still to come).
+"""Paper 002, figures 3, 4 and appendix E: PATE and CaPC under its three adversaries; PromptPATE: `prediction_prompts`.
 
 PATE deals rows at random and trains at random, so its answers share random teachers: their leakage is *not* the sum
 over answers (THEORY 002-10). What stands here for PATE is one answer, exact under vote laws estimated from trainings
-(an estimate), beside a cap for any number of answers to one query: the votes' own divergence, D(P' || P), which the
-answers cannot exceed. CaPC's parties are fixed and a logistic regression has no randomness, so its votes are a function
-of the data: answers differ by their noise alone and compose. Their epsilon comes from exact laws, with every answer's
-privacy loss rounded up by at most 1e-4: 1,000 answers by at most 0.1.
+(an estimate), beside a cap for any number of answers to one query: the votes' own divergence, which the answers cannot
+exceed, and a floor: what the same estimate shows for a record that is not there. CaPC's parties are fixed and a
+logistic regression has no randomness, so its votes are a function of the data: answers differ by their noise alone and
+compose. Their epsilon comes from exact laws, with every answer's privacy loss rounded down, by so little that rounded
+up it would be about a hundredth more.
+
+PATE and CaPC get one record more (add/remove); the adversary can choose the party, and takes one whose vote the record
+is to turn (`turned`); in PATE chance chooses. A share is the divergence of order 2 of an answer over the largest that
+any move of one teacher's vote could make, in the larger direction of each: how much of what is possible an adversary
+reaches. The record of Pois-NatQ is made from a row that is not among the queries.
 """
 
 from __future__ import annotations
@@ -20,8 +26,7 @@ from numpy.typing import NDArray
 
 from dpaudit import accounting, data
 from dpaudit.attacks import prediction as adversaries
-from dpaudit.bounds import Relation, round_up
-from dpaudit.divergences import renyi_divergence
+from dpaudit.bounds import Relation
 from dpaudit.execution import Execution, distinct_seeds, stream
 from dpaudit.mechanisms.label_dp import Logistic
 from dpaudit.mechanisms.label_dp.learners import one_hot
@@ -33,19 +38,21 @@ from dpaudit.mechanisms.private_prediction import (
     multinomial_argmax_probabilities,
     vote_leakage,
 )
-from dpaudit.papers._figure import Judged, Rows, Sizes, said
+from dpaudit.mechanisms.private_prediction.ensembles import counted
+from dpaudit.mechanisms.private_prediction.leakage import both_ways
+from dpaudit.papers._figure import Rows, Sizes
 
 DELTA, COLUMNS = 1e-6, 50
 SETS = {"MNIST": (250, 40.0), "Fashion-MNIST": (250, 40.0), "CIFAR-10": (200, 25.0)}
 """Teachers and noise, as in the paper."""
-ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+ORDERS = (*np.arange(1.25, 16.01, 0.25).tolist(), 20.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0)
 ADVERSARIES = ("Nat-AdvQ", "Pois-AdvQ", "Pois-NatQ")
 LEARNER = Logistic(strength=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TeacherScale:
-    sets: tuple[str, ...] = ("MNIST", "Fashion-MNIST")
+    sets: tuple[str, ...] = ("MNIST", "Fashion-MNIST", "CIFAR-10")
     queries: int = 100
     trainings: int = 20
     special: int = 50
@@ -56,19 +63,21 @@ class TeacherScale:
 
 @lru_cache(maxsize=1)
 def rows_of(name: str, scale: TeacherScale) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Features and labels of the training rows, and of the queries; principal components come from other test rows."""
+    """Features and labels of the training rows, and of the queries and one row more, which Pois-NatQ's record is made
+    from; principal components come from other test rows."""
     x: NDArray[Any]
     test_x: NDArray[Any]
+    points = scale.queries + 1
     if not scale.fetched:
         x, y = data.digits()
-        return x[:1200], y[:1200], x[1200 : 1200 + scale.queries], y[1200 : 1200 + scale.queries]
+        return x[:1200], y[:1200], x[1200 : 1200 + points], y[1200 : 1200 + points]
     if name == "CIFAR-10":
         x, y, test_x, test_y = data.cifar10_features(None, train=20_000, test=2000, auxiliary=5000, columns=COLUMNS)
     else:
         x, y, test_x, test_y = data.mnist() if name == "MNIST" else data.fashion_mnist()
         flat, seen = (part.reshape(len(part), -1).astype(np.float32) / np.float32(255) for part in (x, test_x))
         x, test_x = data.pca(flat, seen, fitted_on=seen[-5000:], columns=COLUMNS)
-    return x, y, test_x[: scale.queries], test_y[: scale.queries]
+    return x, y, test_x[:points], test_y[:points]
 
 
 def size_of(name: str, scale: TeacherScale) -> tuple[int, float]:
@@ -78,7 +87,7 @@ def size_of(name: str, scale: TeacherScale) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class Trained:
-    """One training of all teachers: the votes on every query."""
+    """One training of all teachers: the votes on every query, and on the row more."""
 
     name: str
     scale: TeacherScale
@@ -90,45 +99,64 @@ class Trained:
         return [float(v) for v in ensemble.votes((x, y), asked, seed).ravel()]
 
 
+def turned(each: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """The teacher that gets a record with its label, for each query, when the adversary can choose.
+
+    The first that votes as most do and not for the label, else the first that does not vote for it.
+    """
+    votes = counted(each, classes)
+    useful = each != labels
+    common = useful & (each == votes.argmax(axis=1))
+    return np.where(common.any(axis=0), common.argmax(axis=0), useful.argmax(axis=0))
+
+
+def usual(each: NDArray[np.int64], classes: int) -> int:
+    """The teacher that votes most often as most do: who gets a record that is to reach many queries."""
+    return int((each == counted(each, classes).argmax(axis=1)).sum(axis=1).argmax())
+
+
+@dataclass(frozen=True)
+class Record:
+    """A crafted record: the row that it is made from (None: no record), its label, the party that gets it, and the
+    queries that it is asked about."""
+
+    row: int | None
+    label: int
+    party: int
+    queries: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """What a crafted record does to the one teacher that gets it: votes of fresh teachers that have it (PATE), and of
-    the first party (CaPC), on the query that it was crafted for; for Pois-NatQ, job 0, on every query."""
+    """What a record does to the one teacher that gets it, one line a query: ten counts of votes, of fresh teachers that
+    have it (PATE), and the vote of the chosen party (CaPC)."""
 
     name: str
     scale: TeacherScale
     seed: int
-    counts: NDArray[np.float64] = field(repr=False)
-    """Votes without the record, (queries, classes)."""
 
-    def __call__(self, number: int) -> list[float]:
-        x, y, asked, truth = rows_of(self.name, self.scale)
+    def __call__(self, record: Record) -> list[float]:
+        x, y, points, _ = rows_of(self.name, self.scale)
         teachers, _ = size_of(self.name, self.scale)
-        wrong = adversaries.runner_up(self.counts)
-        found: list[float] = []
-        natural = number == self.scale.queries  # the last job is Pois-NatQ's one record, asked about everything
-        query = 0 if natural else number
-        shown = asked if natural else asked[query : query + 1]
-        size = len(y) // teachers
-        for label in (int(wrong[query]),) if natural else (int(truth[query]), int(wrong[query])):
-            votes = np.zeros((len(shown), 10))
-            for own in distinct_seeds(self.seed, f"special {number} {label}", self.scale.special):
-                part = stream(own, "its rows").permutation(len(y))[: size - 1]
-                model = self._taught(x[part], y[part], asked[query], label, own)
-                votes[np.arange(len(shown)), model.predict_proba(shown).argmax(axis=1)] += 1
-            party = np.array_split(np.arange(len(y)), teachers)[0]
-            mine = self._taught(x[party], y[party], asked[query], label, 0).predict_proba(shown).argmax(axis=1)
-            found += [*votes.ravel().tolist(), *mine.astype(float).tolist()]
-        return found
+        shown = points[list(record.queries)]
+        found = np.zeros((len(shown), 11))
+        for own in distinct_seeds(self.seed, f"special {record.row} {record.label}", self.scale.special):
+            part = stream(own, "its rows").random(len(y)) < 1.0 / teachers
+            votes = self._taught(x[part], y[part], record, own).predict_proba(shown).argmax(axis=1)
+            found[np.arange(len(shown)), votes] += 1.0
+        party = np.array_split(np.arange(len(y)), teachers)[record.party]
+        found[:, 10] = self._taught(x[party], y[party], record, 0).predict_proba(shown).argmax(axis=1)
+        return [float(value) for value in found.ravel()]
 
-    def _taught(self, x: Any, y: Any, point: Any, label: int, seed: int) -> Any:
-        rows, labels = adversaries.natural(x, y, point, label)
-        return LEARNER.fit(rows, one_hot(labels, 10), seed=seed)
+    def _taught(self, x: Any, y: Any, record: Record, seed: int) -> Any:
+        if record.row is not None:
+            x, y = adversaries.natural(x, y, rows_of(self.name, self.scale)[2][record.row], record.label)
+        return LEARNER.fit(x, one_hot(y, 10), seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The exact laws of one answer: no record, and each special teacher."""
+    """The exact laws of one answer: no record, each special teacher, and one that always votes for each class."""
 
     teachers: int
     sigma: float
@@ -140,32 +168,57 @@ class Law:
         odd = [each[query] / each[query].sum() for each in self.special]
         found = [
             multinomial_argmax_probabilities(law, teachers=self.teachers, sigma=self.sigma, special=s)
-            for s in (law, *odd)
+            for s in (law, *odd, *np.eye(10))
         ]
         return [float(value) for each in found for value in each]
 
 
 @lru_cache(maxsize=1)
 def measured(scale: TeacherScale, seed: int, execution: Execution) -> Rows:
-    """One line for each set, algorithm and adversary: figures 3 and 4 read the same ones."""
+    """One line for each set, algorithm and adversary: figures 3, 4 and appendix E read the same ones."""
     rows: Rows = []
     for name in scale.sets:
-        x, y, asked, _ = rows_of(name, scale)
+        x, y, points, truth = rows_of(name, scale)
         teachers, sigma = size_of(name, scale)
         seeds = distinct_seeds(seed, f"{name}, trainings", scale.trainings)
-        votes = np.array(execution.map(Trained(name, scale), seeds, title=f"{name}, trainings"))
-        plain = votes.reshape(scale.trainings, len(asked), 10).sum(axis=0)
-        parties = _parties(x, y, asked, teachers)
-        fixed = np.stack([np.bincount(column, minlength=10) for column in parties.T]).astype(float)
-        watched = Watched(name, scale, seed, plain)
-        lines = execution.map(watched, range(scale.queries + 1), title=f"{name}, crafted records")
-        special, flipped = _taken_apart(lines, scale.queries)
+        lines = execution.map(Trained(name, scale), seeds, title=f"{name}, trainings")
+        plain = np.array(lines).reshape(scale.trainings, scale.queries + 1, 10).sum(axis=0)
+        parties = _parties(x, y, points, teachers)
+        records, chosen = _records(plain, parties, truth, scale.queries)
+        flat = [record for part in records for record in part]
+        lines = execution.map(Watched(name, scale, seed), flat, title=f"{name}, crafted records")
+        found = np.concatenate([np.array(line).reshape(-1, 11) for line in lines]).reshape(4, scale.queries, 11)
+        plain, parties = plain[:-1], parties[:, :-1]
+        special = found[:, :, :10]
         laws = np.array(
             execution.map(Law(teachers, sigma, plain, special), range(scale.queries), title=f"{name}, laws")
         )
-        rows += _pate(name, laws.reshape(scale.queries, 4, 10), plain, special)
-        rows += _capc(name, fixed, parties[0], flipped, sigma, scale.answers)
+        rows += _pate(name, laws.reshape(scale.queries, 15, 10), plain, special)
+        moved = [
+            Turned(
+                adversary, np.take_along_axis(parties, chosen[place][None], axis=0)[0], found[place, :, 10].astype(int)
+            )
+            for place, adversary in enumerate(ADVERSARIES)
+        ]
+        about = {"data": name, "algorithm": "CaPC", "relation": Relation.ADD_REMOVE.value}
+        rows += fixed_rows(about, moved, parties, classes=10, sigma=sigma, answers=scale.answers, execution=execution)
     return rows
+
+
+def _records(
+    plain: NDArray[np.float64], parties: NDArray[np.int64], truth: NDArray[Any], queries: int
+) -> tuple[list[list[Record]], list[NDArray[np.int64]]]:
+    """The records of each adversary, and one that is not there; and the party that gets each, for every query."""
+    wrong, every = adversaries.runner_up(plain), tuple(range(queries))
+    found, chosen = [], []
+    for labels in (np.asarray(truth, dtype=np.int64), wrong):
+        who = turned(parties[:, :queries], labels[:queries], 10)
+        found.append([Record(q, int(labels[q]), int(who[q]), (q,)) for q in every])
+        chosen.append(who)
+    common = usual(parties[:, :queries], 10)
+    chosen.append(np.full(queries, common))
+    found.append([Record(queries, int(wrong[queries]), common, every)])
+    return [*found, [Record(None, 0, common, every)]], chosen
 
 
 def _parties(x: Any, y: Any, asked: Any, teachers: int) -> NDArray[np.int64]:
@@ -175,32 +228,28 @@ def _parties(x: Any, y: Any, asked: Any, teachers: int) -> NDArray[np.int64]:
     return np.stack([model.predict_proba(asked).argmax(axis=1) for model in models])
 
 
-def _taken_apart(lines: list[list[float]], queries: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Votes of special teachers (adversaries, queries, classes), and of the first party (adversaries, queries)."""
-    own = np.array(lines[:queries]).reshape(queries, 2, 11)
-    every = np.array(lines[queries])
-    votes, party = every[: 10 * queries].reshape(queries, 10), every[10 * queries :]
-    special = np.stack([own[:, 0, :10], own[:, 1, :10], votes])
-    return special, np.stack([own[:, 0, 10], own[:, 1, 10], party]).astype(np.int64)
-
-
 def _pate(name: str, laws: NDArray[np.float64], plain: Any, special: Any) -> Rows:
     rows: Rows = []
+    always = laws[:, 5:]
+    largest = np.max(
+        [_larger(always[:, a], always[:, c]) for a in range(10) for c in range(a)], axis=0
+    )  # one vote moved from a to c
+    floor = _larger(laws[:, 4], laws[:, 0])
     for place, adversary in enumerate(ADVERSARIES):
-        leak = Leakage(present=laws[:, 1 + place], absent=laws[:, 0], shared=True, relation=Relation.ADD_REMOVE)
-        one = leak.each([2.0])[:, 0]
+        one = _larger(laws[:, 1 + place], laws[:, 0])
         smooth = [(each + 0.5) / (each + 0.5).sum(axis=1, keepdims=True) for each in (special[place], plain)]
-        caps = [float(renyi_divergence(p, q, orders=[2.0])[0]) for p, q in zip(*smooth, strict=True)]
         rows.append(
             {
                 "data": name,
                 "algorithm": "PATE",
+                "relation": Relation.ADD_REMOVE.value,
                 "adversary": adversary,
                 "answers": 1,
-                "worst_divergence_2_estimate": float(one.max()),
-                "mean_divergence_2_estimate": float(one.mean()),
-                "cap_for_repeated_answers_estimate": caps[int(np.argmax(one))],
+                **_divergences(one, largest),
+                "floor_divergence_2_estimate": float(floor.mean()),
+                "cap_for_repeated_answers_estimate": float(_larger(*smooth)[int(np.argmax(one))]),
                 "epsilon": None,
+                "mean_epsilon": None,
                 "exact_data_dependent_epsilon": None,
                 "published_data_dependent_epsilon": None,
                 "promised_epsilon": None,
@@ -209,41 +258,113 @@ def _pate(name: str, laws: NDArray[np.float64], plain: Any, special: Any) -> Row
     return rows
 
 
-def _capc(name: str, fixed: Any, first: Any, flipped: Any, sigma: float, answers: int) -> Rows:
+def _larger(present: Any, absent: Any) -> NDArray[np.float64]:
+    """The larger direction's divergence of order 2, for each query."""
+    return np.array([float(both_ways(p, q, [2.0])[0]) for p, q in zip(present, absent, strict=True)])
+
+
+def _divergences(one: NDArray[np.float64], largest: NDArray[np.float64]) -> dict[str, float]:
+    worst = int(np.argmax(one))
+    return {
+        "worst_divergence_2_estimate": float(one[worst]),
+        "mean_divergence_2_estimate": float(one.mean()),
+        "worst_share_estimate": float(one[worst] / largest[worst]),
+        "total_share_estimate": float(one.sum() / largest.sum()),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """An adversary's effect on an ensemble whose votes are a function of the data: the vote of the one teacher that has
+    its record, before and after, for every query. Natural queries leave out the one that the record was made from."""
+
+    adversary: str
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    left_out: int | None = None
+
+    @property
+    def natural(self) -> bool:
+        return self.adversary.startswith("Pois-NatQ")
+
+    def moved(self, fixed: NDArray[np.float64]) -> NDArray[np.float64]:
+        found, lines = fixed.copy(), np.arange(len(fixed))
+        found[lines, self.before] -= 1.0
+        found[lines, self.after] += 1.0
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Composed:
+    """The epsilon of so many answers to one query."""
+
+    leakage: Leakage = field(repr=False)
+    answers: int
+
+    def __call__(self, query: int) -> list[float]:
+        own = self.leakage.only(query)
+        if np.array_equal(own.present, own.absent):
+            return [0.0]
+        return [own.epsilon(DELTA, repeats=self.answers).epsilon]
+
+
+def fixed_rows(
+    about: dict[str, str],
+    turns: list[Turned],
+    each: NDArray[np.int64],
+    *,
+    classes: int,
+    sigma: float,
+    answers: int,
+    execution: Execution,
+) -> Rows:
+    """Lines of an ensemble whose votes, `each` (teachers, queries), are a function of the data."""
     rows: Rows = []
-    queries = len(fixed)
-    promised = NoisyVotes(sigma=sigma, classes=10, relation=Relation.ADD_REMOVE).claim(DELTA, answers)
-    for place, adversary in enumerate(ADVERSARIES):
-        moved = fixed.copy()
-        moved[np.arange(queries), first] -= 1.0
-        moved[np.arange(queries), flipped[place]] += 1.0
-        leak = vote_leakage(moved, fixed, sigma=sigma, relation=Relation.ADD_REMOVE)
-        one = leak.each([2.0])[:, 0]
-        natural = adversary == "Pois-NatQ"
-        worst = int(np.argmax(one))
-        chosen = np.arange(queries) if natural else np.array([worst])
-        part = Leakage(present=leak.present[chosen], absent=leak.absent[chosen], shared=False, relation=leak.relation)
-        repeats = max(answers // len(chosen), 1)
-        exact, published = (
-            repeats * np.sum([bound(fixed[q], sigma=sigma, orders=ORDERS) for q in chosen], axis=0)
-            for bound in (data_dependent_renyi, _published)
-        )
+    fixed = counted(each, classes).astype(np.float64)
+    relation = Relation(about["relation"])
+    promised = NoisyVotes(sigma=sigma, classes=classes, relation=relation).claim(DELTA, answers)
+    largest = np.array([data_dependent_renyi(line, sigma=sigma, orders=[2.0])[0] for line in fixed])
+    exact, published = (
+        np.array([bound(line, sigma=sigma, orders=ORDERS) for line in fixed]) for bound in (_exact, _published)
+    )
+    for turn in turns:
+        leak = vote_leakage(turn.moved(fixed), fixed, sigma=sigma, relation=relation)
+        one = _larger(leak.present, leak.absent)
+        kept = np.flatnonzero(np.arange(len(fixed)) != (-1 if turn.left_out is None else turn.left_out))
+        alone: list[float] = []
+        if turn.natural:
+            chosen = kept
+            repeats = max(answers // len(chosen), 1)
+            epsilon = leak.only(*chosen.tolist()).epsilon(DELTA, repeats=repeats).epsilon
+        else:
+            title = " ".join((about["data"], about["algorithm"], turn.adversary))
+            _, first, place = np.unique(
+                np.concatenate([leak.present, leak.absent], axis=1), axis=0, return_index=True, return_inverse=True
+            )
+            found = execution.map(Composed(leak, answers), first.tolist(), title=title)  # each pair of laws once
+            alone = [found[number][0] for number in place.ravel()]
+            chosen, repeats, epsilon = np.array([int(np.argmax(alone))]), answers, max(alone)
         rows.append(
             {
-                "data": name,
-                "algorithm": "CaPC",
-                "adversary": adversary,
+                **about,
+                "adversary": turn.adversary,
                 "answers": repeats * len(chosen),
-                "worst_divergence_2_estimate": float(one.max()),
-                "mean_divergence_2_estimate": float(one.mean()),
+                **_divergences(one[kept], largest[kept]),
+                "floor_divergence_2_estimate": None,
                 "cap_for_repeated_answers_estimate": None,
-                "epsilon": part.epsilon(DELTA, repeats=repeats).epsilon,
-                "exact_data_dependent_epsilon": epsilon_of_renyi(exact),
-                "published_data_dependent_epsilon": epsilon_of_renyi(published),
+                "epsilon": epsilon,
+                "mean_epsilon": float(np.mean(alone)) if alone else None,
+                "exact_data_dependent_epsilon": epsilon_of_renyi(repeats * exact[chosen].sum(axis=0)),
+                "published_data_dependent_epsilon": epsilon_of_renyi(repeats * published[chosen].sum(axis=0)),
                 "promised_epsilon": promised.epsilon,
             }
         )
     return rows
+
+
+def _exact(votes: Any, *, sigma: float, orders: Any) -> NDArray[np.float64]:
+    """In the one direction that the published bound is about: from these votes to a neighbour's."""
+    return data_dependent_renyi(votes, sigma=sigma, orders=orders, both=False)
 
 
 def _published(votes: Any, *, sigma: float, orders: Any) -> NDArray[np.float64]:
@@ -251,56 +372,10 @@ def _published(votes: Any, *, sigma: float, orders: Any) -> NDArray[np.float64]:
 
 
 def epsilon_of_renyi(divergences: Any) -> float:
-    """The paper's theorem 1, for *upper* bounds, where it is valid: the least epsilon at delta over the orders."""
+    """The paper's theorem 1, as for upper bounds: the least epsilon at delta over the orders, of one direction."""
     orders = np.array(ORDERS)
     found = divergences + np.log1p(-1.0 / orders) - (math.log(DELTA) + np.log(orders)) / (orders - 1.0)
     return max(0.0, float(np.min(found)))
-
-
-def adversarial_rows(scale: Any, seed: int, execution: Execution) -> Rows:
-    return [row for row in measured(scale.teachers, seed, execution) if row["adversary"] != "Pois-NatQ"]
-
-
-def natural_rows(scale: Any, seed: int, execution: Execution) -> Rows:
-    return [row for row in measured(scale.teachers, seed, execution) if row["adversary"] != "Nat-AdvQ"]
-
-
-def adversarial_judged(rows: Rows) -> Judged:
-    """The analysis is not tight, and PATE leaks less than CaPC an answer, by both adversaries, on every set."""
-    good, parts = True, []
-    for name in dict.fromkeys(row["data"] for row in rows):
-        by = {(row["algorithm"], row["adversary"]): row for row in rows if row["data"] == name}
-        poisoned = by["CaPC", "Pois-AdvQ"]
-        good &= poisoned["epsilon"] < poisoned["published_data_dependent_epsilon"]
-        for adversary in ADVERSARIES[:2]:
-            pate, capc = (by[a, adversary]["worst_divergence_2_estimate"] for a in ("PATE", "CaPC"))
-            good &= pate < capc
-        parts.append(
-            f"{name}: the worst answer's divergence of order 2 is {_pairs(by, 'Nat-AdvQ')} by Nat-AdvQ and "
-            f"{_pairs(by, 'Pois-AdvQ')} by Pois-AdvQ (PATE, CaPC); {poisoned['answers']:,} answers of CaPC leak "
-            f"epsilon {round_up(poisoned['epsilon'])} (rounded up, by at most 1e-4 an answer), "
-            f"where the published data-dependent analysis says "
-            f"{round_up(poisoned['published_data_dependent_epsilon'])}"
-        )
-    return said(bool(good)), "; ".join(parts) + ". PromptPATE, the third of the order, is not measured yet"
-
-
-def natural_judged(rows: Rows) -> Judged:
-    """Natural queries leak far less (a tenth) than the adversarial one, in the mean over queries."""
-    good, parts = True, []
-    for name in dict.fromkeys(row["data"] for row in rows):
-        for algorithm in ("PATE", "CaPC"):
-            by = {row["adversary"]: row for row in rows if (row["data"], row["algorithm"]) == (name, algorithm)}
-            asked = by["Pois-AdvQ"]["worst_divergence_2_estimate"]
-            natural = by["Pois-NatQ"]["mean_divergence_2_estimate"]
-            good &= natural <= 0.1 * asked
-            parts.append(f"{name}, {algorithm}: {natural:.2g} against {asked:.2g}")
-    why = "divergence of order 2 of one answer, mean over natural queries against the worst adversarial one: "
-    return said(bool(good)), why + "; ".join(parts)
-
-
-def _pairs(by: dict[tuple[str, str], dict[str, Any]], adversary: str) -> str:
-    return ", ".join(f"{by[a, adversary]['worst_divergence_2_estimate']:.2g}" for a in ("PATE", "CaPC"))
 
 
 def teacher_sizes(scale: Any) -> Sizes:

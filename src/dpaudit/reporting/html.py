@@ -46,6 +46,12 @@ RC: Any = {
 }
 
 
+PROPENSITIES = (
+    "How the features alone tell the groups apart: propensities of the audited members and non-members, for groups of "
+    "equal size. Near 0 and 1 there is little to compare a row with."
+)
+
+
 @dataclass(frozen=True)
 class Figure:
     """One drawing and the sentence that says the same in words."""
@@ -203,7 +209,8 @@ def _figures(audit: Audit, anchor: str) -> list[Figure]:
         "thresholds": (plot.thresholds, _thresholds_caption(audit)),
         "guesses": (plot.guesses, "Share of right guesses among the most confident ones; a half is chance."),
         "shift": (plot.shift, _shift_caption(audit)),
-        "calibration": (plot.calibration, "How far the proxy can be believed: what it predicts, and what occurs."),
+        "calibration": (plot.calibration, _calibration_caption(audit)),
+        "propensities": (plot.propensities, PROPENSITIES),
     }
     found = []
     for name, (draw, caption) in drawn.items():
@@ -229,6 +236,12 @@ def _errors_caption(audit: Audit) -> str:
     if plot.alike(audit):
         words += " Squares inside the shaded area speak against the claim; the verdict comes from its own test."
     return words
+
+
+def _calibration_caption(audit: Audit) -> str:
+    if "propensities" in audit.figures:
+        return "How far the propensities can be believed: what they predict, and how many members there are."
+    return "How far the proxy can be believed: what it predicts, and what occurs."
 
 
 def _shift_caption(audit: Audit) -> str:

@@ -138,32 +138,35 @@ def _clipped(values: list[float]) -> list[float]:
 def histogram(audit: Audit, *, ax: Any = None) -> Any:
     """The scores of both worlds, as shares."""
     found, ax = _data(audit, "histogram"), _axes(ax)
-    edges = found["edges"]
-    styles = (("present", "", "stepfilled", 0.35), ("absent", "//", "step", 1.0))
-    for world, hatch, kind, alpha in styles:
-        total = max(sum(found[world]), 1)
-        ax.hist(
-            edges[:-1],
-            bins=edges,
-            weights=[count / total for count in found[world]],
-            histtype=kind,
-            color=COLOURS[world],
-            alpha=alpha,
-            hatch=hatch,
-            linewidth=1.4,
-            label=_world(audit, world),
-        )
+    _two_groups(ax, found["edges"], *((found[world], _world(audit, world)) for world in ("present", "absent")))
     ax.set_xlabel("score")
     ax.set_ylabel("share of runs" if "thresholds" in audit.figures else "share of rows")
     ax.legend(fontsize=8, frameon=False)
     return ax
 
 
+def _two_groups(ax: Any, edges: list[float], present: tuple[list[int], str], absent: tuple[list[int], str]) -> None:
+    """Counts of two groups as shares of each, one filled and one hatched."""
+    styles = (("present", "", "stepfilled", 0.35), ("absent", "//", "step", 1.0))
+    for (counts, label), (colour, hatch, kind, alpha) in zip((present, absent), styles, strict=True):
+        total = max(sum(counts), 1)
+        ax.hist(
+            edges[:-1],
+            bins=edges,
+            weights=[count / total for count in counts],
+            histtype=kind,
+            color=COLOURS[colour],
+            alpha=alpha,
+            hatch=hatch,
+            linewidth=1.4,
+            label=label,
+        )
+
+
 def _world(audit: Audit, world: str) -> str:
-    several = audit.evidence is not None and audit.evidence["type"] == "RunScores"
-    if several:
-        return "runs with the record" if world == "present" else "runs without it"
-    return "included" if world == "present" else "left out"
+    words = {"RunScores": ("runs with the record", "runs without it"), "MemberScores": ("members", "non-members")}
+    kind = "" if audit.evidence is None else audit.evidence["type"]
+    return words.get(kind, ("included", "left out"))[world != "present"]
 
 
 def thresholds(audit: Audit, *, ax: Any = None) -> Any:
@@ -228,13 +231,25 @@ def shift(audit: Audit, *, ax: Any = None) -> Any:
 
 
 def calibration(audit: Audit, *, ax: Any = None) -> Any:
-    """What the proxy predicts against what occurs; points on the diagonal are right."""
+    """What the proxy or the propensities predict against what occurs; points on the diagonal are right."""
     found, ax = _data(audit, "calibration"), _axes(ax)
     ax.plot([0.0, 1.0], [0.0, 1.0], color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (1, 1)), label="right")
-    ax.plot(found["predicted"], found["observed"], color=COLOURS["present"], marker="s", markersize=4.5, label="proxy")
+    shown = "propensities" if "propensities" in audit.figures else "proxy"
+    ax.plot(found["predicted"], found["observed"], color=COLOURS["present"], marker="s", markersize=4.5, label=shown)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.0)
     ax.set_xlabel("predicted")
     ax.set_ylabel("observed share")
     ax.legend(fontsize=8, frameon=False, loc="upper left")
+    return ax
+
+
+def propensities(audit: Audit, *, ax: Any = None) -> Any:
+    """The propensities of members and of non-members, as shares; where the groups are alike, the two coincide."""
+    found, ax = _data(audit, "propensities"), _axes(ax)
+    _two_groups(ax, found["edges"], (found["members"], "members"), (found["others"], "non-members"))
+    ax.set_xlim(0.0, 1.0)
+    ax.set_xlabel("propensity: P(member given the features)")
+    ax.set_ylabel("share of rows")
+    ax.legend(fontsize=8, frameon=False)
     return ax

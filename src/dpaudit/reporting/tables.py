@@ -21,6 +21,7 @@ WORDS = {
     Outcome.BLOCKED: "blocked: the proxy can be told without the model",
 }
 NO_TEST = "no test of this claim"
+GROUPS_APART = "blocked: members can be told without the model"
 
 
 def summary_rows(audits: Audit | Iterable[Audit]) -> list[tuple[str, ...]]:
@@ -52,7 +53,7 @@ def closing(audits: Audit | Iterable[Audit]) -> str:
     """How many audits ended how, and how sure one may be of all of them at once."""
     found = as_audits(audits)
     words = [verdict_words(audit) for audit in found]
-    order = [*WORDS.values(), NO_TEST]
+    order = [*WORDS.values(), GROUPS_APART, NO_TEST]
     listed = ", ".join(f"{words.count(word)} {word}" for word in order if word in words)
     total = f"{len(found)} audit{'s' if len(found) > 1 else ''}: {listed}."
     if found.together is None or len(found) == 1:
@@ -63,6 +64,8 @@ def closing(audits: Audit | Iterable[Audit]) -> str:
 def verdict_words(audit: Audit) -> str:
     """The outcome in words."""
     paired = audit.evidence is not None and audit.evidence["type"] == "PairedScores"
+    if audit.outcome is Outcome.BLOCKED and str(audit.plan["game"]).startswith("ZeroRun"):
+        return GROUPS_APART
     return NO_TEST if audit.outcome is Outcome.UNINFORMATIVE and paired else WORDS[audit.outcome]
 
 

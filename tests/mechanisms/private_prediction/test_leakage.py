@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from dpaudit import InputError, RunScores, accounting, judge, mechanisms, renyi_divergence
 from dpaudit.mechanisms.label_dp import Logistic, Sklearn
@@ -171,20 +171,24 @@ def test_latent_teachers_do_not_compose():
     """A hidden bit, Ber(.6) against Ber(.5); each of 50 answers flips it with probability .1 (THEORY 002-10)."""
     coin = np.array([[0.9, 0.1], [0.1, 0.9]])
     one = [np.array([0.4, 0.6]) @ coin, np.array([0.5, 0.5]) @ coin]
-    shared = Leakage(present=np.tile(one[0], (50, 1)), absent=np.tile(one[1], (50, 1)), shared=True)
+    shared = Leakage(
+        present=np.tile(one[0], (50, 1)), absent=np.tile(one[1], (50, 1)), shared=True, relation="substitute"
+    )
     assert shared.each(2.0).sum() == pytest.approx(1.264, abs=5e-4)
     with pytest.raises(InputError, match="share random teachers do not compose"):
         shared.together(2.0)
     with pytest.raises(InputError, match="share random teachers"):
         shared.epsilon(1e-5)
     with pytest.raises(InputError, match="share random teachers"):
-        Leakage(present=one[0], absent=one[1], shared=True).together(2.0, repeats=2)
+        Leakage(present=one[0], absent=one[1], shared=True, relation="substitute").together(2.0, repeats=2)
     joint = {n: mixed_answers([0.4, 0.6], [0.5, 0.5], coin, repeats=n).together(2.0)[0] for n in (1, 2, 50)}
     assert joint[2] == pytest.approx(0.0307, abs=5e-5)
     assert joint[50] == pytest.approx(0.0392, abs=5e-5)
     assert joint[1] == pytest.approx(renyi_divergence(*one, orders=2.0)[0])
     cap = renyi_divergence([0.4, 0.6], [0.5, 0.5], orders=2.0)[0]
     assert joint[50] <= cap
+    many = mixed_answers([0.4, 0.6], [0.5, 0.5], [[0.6, 0.4], [0.4, 0.6]], repeats=1000)  # outcomes of 1e-400
+    assert many.together(2.0)[0] == pytest.approx(cap, rel=1e-6)
     again = mixed_answers([0.4, 0.6], [0.5, 0.5], coin, repeats=50)
     for more in (lambda: again.together(2.0, repeats=2), lambda: again.epsilon(1e-5, repeats=20)):
         with pytest.raises(InputError, match="share random teachers"):  # the hidden state is drawn once
@@ -219,7 +223,45 @@ def test_fixed_votes_compose_exactly():
     assert often.epsilon < promised.epsilon
     p, q = (noisy_argmax_probabilities(v, sigma=2.0) for v in (HISTOGRAM, MOVED))
     exact = max(np.log(p / q).max(), np.log(q / p).max())
-    assert vote_leakage(HISTOGRAM, MOVED, sigma=2.0).epsilon(0.0).epsilon == pytest.approx(exact, abs=2e-4)
+    found = vote_leakage(HISTOGRAM, MOVED, sigma=2.0).epsilon(0.0)
+    assert found.epsilon <= exact <= found.above
+    assert found.above - found.epsilon < 0.01 * exact
+    assert found.guarantee == "exact"
+    with pytest.raises(InputError, match="`claim` must be an UpperBound"):  # one attack instance is no promise
+        judge(RunScores(present=[1.0], absent=[0.0], relation="substitute"), found)
+
+
+def test_silence_leaks_too():
+    """The largest count just passes the threshold, or just does not; what is said when it passes is the same."""
+    how = {"sigma": 1.0, "confident": Confident(threshold=51.0, sigma=2.0)}
+    found = vote_leakage([[51, 5]], [[50, 5]], **how)
+    assert found.present.shape == (1, 3)
+    assert found.each(2.0)[0, 0] > 100.0 * vote_leakage([[51, 5]], [[50, 5]], sigma=1.0).each(2.0)[0, 0]
+    mechanism = NoisyVotes(classes=2, **how)
+    assert found.present[0] == pytest.approx(mechanism.law([51, 5]))
+
+
+def test_an_epsilon_of_many_answers_is_bracketed():
+    """A thousand answers, each next to nothing: rounded up by 1e-4 an answer it would be 0.07 too much."""
+    leak = Leakage(present=[0.5024, 0.4976], absent=[0.5, 0.5], shared=False, relation="substitute")
+    found = leak.epsilon(1e-6, repeats=1000)
+    assert 0.0 < found.above - found.epsilon < 0.02 * found.above
+    coarse = accounting.independent_answers(
+        [([0.5024, 0.4976], [0.5, 0.5])], delta=1e-6, relation="substitute", repeats=1000
+    )
+    assert coarse.epsilon > found.above + 0.01
+    steps = np.arange(1001)
+    logs = steps * np.log(0.5024 / 0.5) + (1000 - steps) * np.log(0.4976 / 0.5)
+    law = np.exp(special.gammaln(1001) - special.gammaln(steps + 1) - special.gammaln(1001 - steps) - 1000 * np.log(2))
+
+    def delta(epsilon):
+        return max(
+            float((law * np.maximum(np.exp(logs) - np.exp(epsilon), 0.0)).sum()),
+            float((law * np.maximum(1.0 - np.exp(epsilon + logs), 0.0)).sum()),
+        )
+
+    assert delta(found.epsilon) >= 1e-6 * (1.0 - 1e-9)
+    assert delta(found.above) <= 1e-6 * (1.0 + 1e-6)
 
 
 @pytest.mark.parametrize("votes", [HISTOGRAM, [30, 1, 1], [10, 10]])
@@ -330,8 +372,6 @@ def test_what_floats_cannot_hold_is_refused():
         data_dependent_renyi([61, 1], sigma=1.0, orders=[32.0])
     with pytest.raises(InputError, match="too small to be computed with"):
         vote_leakage([61, 1], [62, 0], sigma=1.0)
-    with pytest.raises(InputError, match="too small to be computed with"):
-        mixed_answers([0.4, 0.6], [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], repeats=1000)
     with pytest.raises(InputError, match="whole numbers from 0"):
         data_dependent_renyi([0.5, 0.5], sigma=1.0, orders=[2.0])
     with pytest.raises(InputError, match="`sigma` must be"):
@@ -357,7 +397,7 @@ def test_refusals(rng):
     with pytest.raises(InputError, match="got laplace"):
         NoisyVotes(sigma=1.0, classes=3, noise="laplace", confident=Confident(threshold=1.0, sigma=1.0))
     with pytest.raises(TypeError, match="shared"):
-        RandomTeachers(learner=Logistic(), classes=3, teachers=2, shared=False)
+        RandomTeachers(learner=Logistic(), classes=3, teachers=2, shared=False, relation="substitute")
     with pytest.raises(InputError, match="one party a row"):
         FixedParties(learner=Logistic(), classes=3).votes(
             (np.zeros((3, 1)), np.zeros(3, dtype=int), [1, 2]), np.zeros((1, 1)), 1
@@ -373,7 +413,7 @@ def test_refusals(rng):
     with pytest.raises(InputError, match="`bug` must be one of"):
         NoisyVotes(sigma=1.0, classes=3, bug="something")
     with pytest.raises(InputError, match="must have one shape"):
-        Leakage(present=[[0.5, 0.5]], absent=[[0.2, 0.3, 0.5]], shared=False)
+        Leakage(present=[[0.5, 0.5]], absent=[[0.2, 0.3, 0.5]], shared=False, relation="substitute")
     with pytest.raises(InputError, match="at most the 20 rows"):
         RandomTeachers(learner=Logistic(), classes=3, teachers=30).votes(blobs(rng, 20), np.zeros((1, 3)), 1)
 

@@ -14,7 +14,7 @@ SMALL = np.array([0.6, 0.3, 0.1])
 
 
 def model(plain, special, teachers=30, sigma=4.0):
-    return VoteModel(plain=plain, special=special, teachers=teachers, sigma=sigma)
+    return VoteModel(plain=plain, special=special, teachers=teachers, sigma=sigma, relation="substitute")
 
 
 def test_leakage_is_that_of_the_multinomial_laws():

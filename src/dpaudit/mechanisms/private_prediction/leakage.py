@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,45 @@ from scipy import special
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
-from dpaudit.bounds import Relation, UpperBound, relation
+from dpaudit.bounds import Relation, relation, round_down, round_up
 from dpaudit.divergences import as_orders, renyi_divergence
+from dpaudit.mechanisms.private_prediction.answers import Confident, NoisyVotes
 from dpaudit.mechanisms.private_prediction.laws import noisy_argmax_probabilities
 
 RAREST = 1e-250
 MOST_OUTCOMES = 2_000_000
 """Different counts of answers that a joint law may have."""
 SHARED = "answers that share random teachers do not compose: the sum of their divergences may exceed the joint one."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaked:
+    """The epsilon of one attack instance: of *these* two worlds. No promise of the mechanism, no bound from samples.
+
+    Attributes
+    ----------
+    epsilon, above
+        It is at least `epsilon` and at most `above`: privacy losses were composed once rounded down and once up.
+    assumptions
+        What the laws of the answers rest on; none where they are exact. With some it is an estimate.
+    """
+
+    epsilon: float
+    above: float
+    delta: float
+    relation: Relation
+    answers: int
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def guarantee(self) -> str:
+        return "estimate" if self.assumptions else "exact"
+
+    def __str__(self) -> str:
+        number = f"{round_down(self.epsilon, 3)} to {round_up(self.above, 3)} at delta {self.delta:g}"
+        how = f"{self.answers:,} answer{'s' if self.answers > 1 else ''}, {self.relation} of one record"
+        under = "".join(f", if {sentence}" for sentence in self.assumptions)
+        return f"this attack instance leaks epsilon {number}   {self.guarantee}, {how}{under}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,12 +72,15 @@ class Leakage:
     shared
         Whether the answers hang on the same random teachers; they then have no law together that could be had from
         these.
+    assumptions
+        What the laws rest on, where they were fitted: whatever is read off them is then an estimate.
     """
 
     present: Any
     absent: Any
     shared: bool
-    relation: Relation | str = Relation.SUBSTITUTE
+    relation: Relation | str
+    assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         both = [np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in (self.present, self.absent)]
@@ -60,6 +94,11 @@ class Leakage:
     def __len__(self) -> int:
         return len(self.present)
 
+    def only(self, *queries: int) -> Leakage:
+        """The same of some of the queries."""
+        chosen = list(queries)
+        return replace(self, present=self.present[chosen], absent=self.absent[chosen])
+
     def each(self, orders: Any, *, backward: bool = False) -> NDArray[np.float64]:
         """D(present || absent) of every answer alone, (queries, orders); `backward` is the other direction."""
         pairs = zip(self.absent, self.present, strict=True) if backward else zip(self.present, self.absent, strict=True)
@@ -71,14 +110,19 @@ class Leakage:
         self._refuse_shared(count)
         return count * self.each(orders, backward=backward).sum(axis=0)
 
-    def epsilon(self, delta: float, *, repeats: int = 1) -> UpperBound:
-        """The exact epsilon at delta of all answers, by composing their privacy losses.
-
-        It is that of *this* pair of worlds, rounded up: what the attack instance leaks, no promise of the mechanism.
-        """
+    def epsilon(self, delta: float, *, repeats: int = 1) -> Leaked:
+        """The epsilon at delta of all answers, by composing their privacy losses; refused where they share teachers."""
         self._refuse_shared(repeats)
         pairs = list(zip(self.present, self.absent, strict=True))
-        return accounting.independent_answers(pairs, delta=delta, relation=self.relation, repeats=repeats)
+        low, high = accounting.leaked_epsilon(pairs, delta=delta, repeats=repeats)
+        return Leaked(
+            epsilon=low,
+            above=high,
+            delta=delta,
+            relation=relation(self.relation),
+            answers=repeats * len(self),
+            assumptions=self.assumptions,
+        )
 
     def _refuse_shared(self, repeats: int) -> None:
         if self.shared and len(self) * repeats > 1:
@@ -93,13 +137,21 @@ def both_ways(p: Any, q: Any, orders: Any) -> NDArray[np.float64]:
 
 
 def vote_leakage(
-    present: Any, absent: Any, *, sigma: float, noise: str = "gaussian", relation: Relation | str = Relation.SUBSTITUTE
+    present: Any,
+    absent: Any,
+    *,
+    sigma: float,
+    noise: str = "gaussian",
+    confident: Confident | None = None,
+    relation: Relation | str = Relation.SUBSTITUTE,
 ) -> Leakage:
-    """What fixed votes leak: conditional on the trained teachers, answers differ by their noise alone and compose."""
-    laws = [
-        [noisy_argmax_probabilities(line, sigma=sigma, noise=noise) for line in np.atleast_2d(votes)]
-        for votes in (present, absent)
-    ]
+    """What fixed votes leak: conditional on the trained teachers, answers differ by their noise alone and compose.
+
+    A vote that moves is by default taken as another record in the place of one (substitution). With `confident` no
+    answer is an answer too.
+    """
+    mechanism = NoisyVotes(sigma=sigma, classes=np.atleast_2d(present).shape[1], noise=noise, confident=confident)
+    laws = [[mechanism.law(line) for line in np.atleast_2d(votes)] for votes in (present, absent)]
     _refuse_underflow(np.array(laws))
     return Leakage(present=laws[0], absent=laws[1], shared=False, relation=relation)
 
@@ -111,7 +163,7 @@ def mixed_answers(
 
     `present` and `absent` are the laws of the hidden state (the votes, or the teachers) in both worlds, and
     `answers[h]` the law of an answer given state h. How often each answer comes is all there is to see, and its law is
-    a mixture of multinomial ones.
+    a mixture of multinomial ones. Outcomes that are next to impossible in both worlds are joined with the likeliest.
 
     >>> coin = [[0.9, 0.1], [0.1, 0.9]]  # each answer flips the hidden bit with probability 0.1
     >>> joint = mixed_answers([0.4, 0.6], [0.5, 0.5], coin, repeats=50)
@@ -131,12 +183,16 @@ def mixed_answers(
     seen = _compositions(count, given.shape[1])
     ways = special.gammaln(count + 1.0) - special.gammaln(seen + 1.0).sum(axis=1)
     logs = np.stack([special.xlogy(seen, law).sum(axis=1) for law in given], axis=1)
-    likely = np.exp(ways[:, None] + logs)
-    laws = [likely @ law for law in hidden]
-    possible = (logs > -np.inf) & ((hidden[0] > 0.0) | (hidden[1] > 0.0))  # the rest are true zeros
-    _refuse_underflow(likely[possible])
-    scaled = [law / law.sum() for law in laws]
-    return Leakage(present=scaled[0], absent=scaled[1], shared=True, relation=relation)
+    with np.errstate(divide="ignore"):
+        both = np.stack([special.logsumexp(ways[:, None] + logs + np.log(law), axis=1) for law in hidden])
+    tiny = both < math.log(RAREST)
+    alone = tiny & (both > -np.inf) & ~tiny[::-1]  # rare in one world only: its ratio matters
+    if np.any(alone):
+        _refuse_underflow(np.zeros(1))
+    laws = np.where(tiny, 0.0, np.exp(both))  # what is rare in both goes to the likeliest outcome: no more leaks
+    laws[:, np.argmax(laws.sum(axis=0))] += 1.0 - laws.sum(axis=1)
+    seen_ever = laws.sum(axis=0) > 0.0
+    return Leakage(present=laws[0, seen_ever], absent=laws[1, seen_ever], shared=True, relation=relation)
 
 
 def _refuse_underflow(found: NDArray[np.float64]) -> None:

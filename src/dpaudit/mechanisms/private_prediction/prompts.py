@@ -83,6 +83,7 @@ class LanguageModel:
     def __init__(self, model: Any, tokenizer: Any, *, longest: int = LONGEST):
         self.model, self.tokenizer, self.longest = model.eval(), tokenizer, check.count("longest", longest, low=1)
         self._kept: dict[tuple[str, str, tuple[str, ...]], NDArray[np.float64]] = {}
+        self._last: tuple[str, Any] = ("", None)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | None = None) -> LanguageModel:
@@ -154,8 +155,10 @@ class LanguageModel:
         mask = torch.cat([torch.ones((len(rows), len(first)), dtype=torch.long), seen.long()], dim=1)
         places = (len(first) + torch.arange(padded.shape[1])).expand(len(rows), -1)
         with one_thread(), torch.no_grad():
-            cache = self.model.base_model(torch.tensor([first]), use_cache=True).past_key_values
-            cache = copy.deepcopy(cache)
+            if self._last[0] != prefix or self._last[1] is None:  # a prompt is read once, for all its queries
+                read = self.model.base_model(torch.tensor([first]), use_cache=True).past_key_values
+                self._last = (prefix, read)
+            cache = copy.deepcopy(self._last[1])  # reading on changes it
             cache.batch_repeat_interleave(len(rows))
             found = self.model.base_model(
                 padded, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True

@@ -24,7 +24,12 @@ from dpaudit.mechanisms.private_prediction.laws import multinomial_argmax_probab
 from dpaudit.mechanisms.private_prediction.leakage import Leakage
 
 GIVEN = "the mechanism is the one with all other teachers' votes as they are: only one teacher and the noise are random"
-SPECIAL = "the votes of the one teacher are independent over its trainings, with the record and without it"
+SPECIAL = (
+    "the votes of the one teacher are independent over its trainings, with the record and without it, each on rows "
+    "drawn as the mechanism draws them given the others'"
+)
+FITTED = "the laws of a vote are the shares of the trainings"
+INDEPENDENT = "teachers vote independently of each other"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,7 +39,8 @@ class VoteModel:
     Attributes
     ----------
     plain, special
-        How often each class was voted for: by teachers that did not see the record, by teachers that did.
+        How often each class was voted for: by teachers that did not see the record, by teachers that did. For `leakage`
+        votes of all teachers may be pooled; for `bound` they must be those of the one teacher, one a training.
     teachers, sigma
         k, and the standard deviation of the noise.
     """
@@ -43,7 +49,7 @@ class VoteModel:
     special: Any
     teachers: int
     sigma: float
-    relation: Relation | str = Relation.SUBSTITUTE
+    relation: Relation | str
 
     def __post_init__(self) -> None:
         for name in ("plain", "special"):
@@ -67,7 +73,9 @@ class VoteModel:
             multinomial_argmax_probabilities(law, teachers=self.teachers, sigma=self.sigma, special=special)
             for special in (odd, law)
         ]
-        return Leakage(present=laws[0], absent=laws[1], shared=True, relation=self.relation)
+        return Leakage(
+            present=laws[0], absent=laws[1], shared=True, relation=self.relation, assumptions=(FITTED, INDEPENDENT)
+        )
 
     def bound(self, *, others: Any, event: int, orders: Any, confidence: float = 0.95) -> RenyiBound:
         """A lower bound on what one answer leaks, given the votes of the other teachers (a histogram of k - 1 votes).

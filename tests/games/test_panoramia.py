@@ -1,0 +1,181 @@
+"""PANORAMIA's game: fair coins over real and generated units, guessers that never saw them, leaks found, none made."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dpaudit as da
+from dpaudit import InputError, calibration, estimators
+from dpaudit.games import Panoramia
+from dpaudit.generators import GaussianCopula
+
+LINE = {"line": make_pipeline(StandardScaler(), LogisticRegression())}
+
+
+class Same:
+    """The law of the rows itself: a generator that is as close as can be."""
+
+    def __init__(self, columns=3):
+        self.columns = columns
+
+    def fit(self, x):
+        return self
+
+    def sample(self, count, seed=0):
+        return np.random.default_rng(seed).normal(size=(count, self.columns))
+
+
+def people(seed, count=1500):
+    return np.random.default_rng(10_000 + seed).normal(size=(count, 3))
+
+
+def memoriser(rows, share=1.0):
+    """A model whose loss is low on (a share of) its own rows."""
+    known = {row.tobytes() for row in rows[: int(share * len(rows))]}
+
+    def loss(asked):
+        rng = np.random.default_rng(len(asked))
+        return np.array([0.0 if row.tobytes() in known else 1.0 for row in asked]) + 0.3 * rng.normal(size=len(asked))
+
+    return loss
+
+
+def nothing(asked):
+    return np.abs(asked[:, 0])
+
+
+def game(seed, target=nothing, **more):
+    rows = people(seed)
+    made = {"members": rows, "target": target, "generator": Same(), "classifiers": LINE}
+    return Panoramia(**(made | more))
+
+
+def test_a_model_that_memorises_is_found_and_one_that_does_not_is_not():
+    rows = people(1)
+    region = estimators.panoramia(game(1, memoriser(rows)).play(seed=1))
+    assert region.total > 2.0 > region.closeness
+    quiet = estimators.panoramia(game(1).play(seed=1))
+    assert quiet.total < 1.0
+
+
+def test_coverage_with_a_generator_that_is_the_law():
+    """c = 0 and epsilon = 0: the joint region misses within the binomial law."""
+    missed = 0
+    for seed in range(40):
+        region = estimators.panoramia(game(seed).play(seed=seed))
+        missed += region.closeness > 0.0 or region.total > 0.0
+    assert missed <= calibration.allowed_over_claims(40, 0.95)
+
+
+def test_a_far_generator_is_seen_by_the_baseline():
+    rows = people(2)
+    rows[:, 1] = rows[:, 0] ** 2  # no line, no correlation: a copula misses it
+    copula = Panoramia(members=rows, target=nothing, generator=GaussianCopula())
+    region = estimators.panoramia(copula.play(seed=1))
+    assert region.closeness > 1.0
+
+
+def test_parts_do_not_meet_and_coins_are_committed():
+    played = game(3)
+    first, second, third = played.parts(5)
+    assert len({*first, *second, *third}) == first.size + second.size + third.size == 1500
+    evidence = played.play(seed=5)
+    assert set(evidence.ids) == set(third)
+    assert 0.4 < evidence.included.mean() < 0.6
+    assert played.commitment(5) != played.commitment(6)
+    assert played.play(seed=5) == evidence
+    assert played.fingerprint(5) != game(3, poor=0.1).fingerprint(5)
+
+
+def test_rows_of_one_person_share_a_coin():
+    rows = people(4)
+    grouped = game(4, group=np.arange(1500) // 3, unit="person")
+    evidence = grouped.play(seed=1)
+    for person in np.unique(evidence.group):
+        assert np.unique(evidence.included[evidence.group == person]).size == 1
+    assert evidence.reduced().included.size == grouped.parts(1)[2].size
+    assert len(rows) == 1500
+
+
+def test_rows_that_somebody_made():
+    made = np.random.default_rng(1).normal(size=(4000, 3))
+    played = game(5, generated=made)
+    assert played.parts(1)[0].size == 0
+    assert estimators.panoramia(played.play(seed=1)).closeness < 1.0
+    with pytest.raises(InputError, match="`generated` must hold at least 1,500 rows"):
+        game(5, generated=made[:100]).play(seed=1)
+
+
+def test_a_helper_learns_from_generated_rows_only():
+    seen = []
+
+    def helper(rows, seed):
+        seen.append(rows)
+        return lambda asked: np.abs(asked).sum(axis=1)
+
+    played = game(6, helper=helper)
+    played.play(seed=1)
+    members = {row.tobytes() for row in played.members}
+    assert len(seen) == 1
+    assert not any(row.tobytes() in members for row in seen[0])
+
+
+def test_poor_samples_are_left_out():
+    class Sometimes(Same):
+        def sample(self, count, seed=0):
+            rows = super().sample(count, seed)
+            rows[::4] += 20.0
+            return rows
+
+    bad, mended = (
+        estimators.panoramia(game(7, generator=Sometimes(), poor=poor, classifiers=None).play(seed=1)).closeness
+        for poor in (0.0, 0.3)
+    )
+    assert mended <= bad
+
+
+def test_an_audit_shows_the_learning_curve():
+    found = da.audit(game(8, memoriser(people(8))), seed=1, delta=0.0)
+    check = found.checks["baseline"]
+    assert check["rows"] == sorted(check["rows"])
+    assert "validation rows (estimates)" in check["sentence"]
+    region = found.bounds[0]
+    assert region.relation is da.Relation.SUBSTITUTE
+    assert any("independent draws of one law" in text for text in region.assumptions)
+    assert found.plan["generator"] == "Same"
+
+
+def test_the_record_can_be_read_back(tmp_path):
+    found = da.audit(game(9), seed=1, delta=0.0)
+    assert da.load_audit(found.save(tmp_path / "found.json")).to_dict() == found.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"target": 3}, "`target` must be a function of rows"),
+        ({"helper": 3}, "`helper` must be a function"),
+        ({"shares": (0.5, 0.6, 0.2)}, "three that add up to 1"),
+        ({"shares": (0.5, 0.5)}, "three that add up to 1"),
+        ({"poor": 1.5}, "`poor` must be"),
+        ({"generated": np.zeros((5, 2))}, "must have 3 columns"),
+        ({"members": [["a"]]}, "`members` must be numbers"),
+        ({"group": [1, 2]}, "length"),
+    ],
+)
+def test_refusals(how, message):
+    with pytest.raises(InputError, match=message):
+        game(1, **how)
+
+
+def test_refusals_in_play():
+    with pytest.raises(InputError, match="parts of ten records, got 20"):
+        game(1, members=people(1, 20)).play(seed=1)
+    with pytest.raises(InputError, match="`target` must say finite numbers"):
+        game(1, target=lambda rows: np.full(len(rows), np.nan)).play(seed=1)
+    with pytest.raises(InputError, match="each with `predict_proba`"):
+        game(1, classifiers={"none": object()}).play(seed=1)
+    with pytest.raises(InputError, match="`poor` needs a generator"):
+        game(1, generated=np.zeros((9000, 3)), poor=0.1).play(seed=1)
