@@ -30,8 +30,9 @@ def test_allowed_numbers():
 
 def test_every_estimator_and_strategy_stands_in_the_table():
     text = " ".join(cell.key for cell in CELLS + calibration.slow_broken_cells())
+    estimates = ("bootstrapped_from_members", "printed_from_members")  # never called bounds
     for name in da.estimators.__all__:
-        if "_from_" in name:
+        if "_from_" in name and name not in estimates:
             assert name in text
     for strategy in ("RankGrid", "GuessPath", "FractionGrid", "EProcess", "HeldOut", "Fixed", "Band", "Uncorrected"):
         assert strategy in text

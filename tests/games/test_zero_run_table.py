@@ -151,12 +151,12 @@ def test_units_are_columns(folder):
     assert found.plan["unit"] == "user"
     assert "substitute of one user" in str(found)
     assert "no two rows belong" not in str(found)
-    frame = people().assign(user_id=np.arange(1600) % 5, low=np.linspace(0.4, 0.6, 1600))
-    frame.to_parquet(folder / "mixed.parquet")
+    people().assign(user_id=np.arange(1600) % 5).to_parquet(folder / "mixed.parquet")
+    people().assign(low=np.linspace(0.4, 0.6, 1600)).to_parquet(folder / "uneven.parquet")
     with pytest.raises(InputError, match="`member` must be the same for all rows of one unit"):
         table(folder, table="mixed.parquet", unit="user_id").play(seed=1)
     with pytest.raises(InputError, match="`propensity` must be the same for all rows of one unit"):
-        table(folder, table="mixed.parquet", unit="user_id", propensity="low").play(seed=1)
+        table(folder, table="uneven.parquet", unit="user_id", propensity="low").play(seed=1)
 
 
 def test_samples_and_several_files(folder, tmp_path):

@@ -109,23 +109,28 @@ def test_what_confirms_figure_2a(shifted, over, uncorrected, word):
     assert judged(rows)[0].startswith(word)
 
 
-def audits(pair, arm, median, above, named=""):
+def audits(pair, arm, median, above, named="", auc=0.6):
     found = {"kind": "audits", "pair": pair, "non_members": arm, "audits": 5, "median_mu": median, "blocked": 0}
-    return found | {"median_epsilon": median, "above_zero": above, "columns_named": named, "auc_estimate": 0.6}
+    return found | {"median_epsilon": median, "above_zero": above, "columns_named": named, "auc_estimate": auc}
 
 
 @pytest.mark.parametrize(
-    ("shifted", "placebo", "named", "refused", "word"),
+    ("shifted", "auc", "placebo", "named", "refused", "word"),
     [
-        (0.6, 0, "migration_msa", 0, "confirmed"),
-        (0.59, 0, "migration_msa", 0, "not"),
-        (0.6, 5, "migration_msa", 0, "not"),
-        (0.6, 0, "", 0, "not"),
-        (0.6, 0, "migration_msa", 1, "not"),
+        (0.6, 0.75, 0, "migration_msa", 0, "confirmed"),
+        (0.6, 0.74, 0, "migration_msa", 0, "not"),
+        (0.59, 0.75, 0, "migration_msa", 0, "not"),
+        (0.6, 0.75, 5, "migration_msa", 0, "not"),
+        (0.6, 0.75, 0, "", 0, "not"),
+        (0.6, 0.75, 0, "migration_msa", 1, "not"),
     ],
 )
-def test_what_confirms_figure_2b(shifted, placebo, named, refused, word):
-    rows = [audits("x", "shifted", shifted, 5), audits("x", "like", 1.0, 5), audits("x", "placebo", 0.0, placebo)]
+def test_what_confirms_figure_2b(shifted, auc, placebo, named, refused, word):
+    rows = [
+        audits("x", "shifted", shifted, 5, auc=auc),
+        audits("x", "like", 1.0, 5),
+        audits("x", "placebo", 0.0, placebo),
+    ]
     rows += [audits("x", "like, split", 1.0, 5), audits(zero_run_real.REVEALING, "shifted", 0.0, refused, named)]
     rows += [
         {"kind": "resamples", "pair": "x", "non_members": arm, "mu_estimate": 0.5, "resamples": 600,
