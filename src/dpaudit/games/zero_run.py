@@ -323,7 +323,7 @@ class ZeroRun:
                 scores=units.scores,
                 member=units.member,
                 assignment="split",
-                ids=units.first,
+                ids=self.ids[units.first],
                 assumptions=self.assumed,
                 **self._common(seed),
             )
