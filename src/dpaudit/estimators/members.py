@@ -394,9 +394,8 @@ def _conditional(
     path = SignedPath(found, ranks)
     level = partial(_level, family is GAUSSIAN, delta, m, alpha)
     theta, capped = invert_signed(path, len(ranks), family, delta, alpha)
-    ceiling = invert_signed(path.perfect(), 1, family, delta, alpha)[
-        0
-    ]  # as if one number were looked at: a little high
+    # the ceiling is as if one number of guesses were looked at: quick, a little high
+    ceiling, _ = invert_signed(path.perfect(), 1, family, delta, alpha)
     words = f"{len(ranks)} numbers of guesses up to {ranks[-1]:,}, calibrated as one path"
     return theta, capped, words, lambda value: path.p_value(*level(value)), ceiling
 
