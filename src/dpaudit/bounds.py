@@ -329,6 +329,15 @@ class ClosenessRegion:
             references=self.references,
         )
 
+    @property
+    def reading(self) -> tuple[str, str]:
+        """What the region says of epsilon: for an asserted closeness a bound, by itself an estimate."""
+        half = "; half under add-remove" if self.delta == 0.0 and self.closeness_slack == 0.0 else ""
+        return (
+            f"epsilon >= {round_down(self.total)} - c, c being the closeness of the generator{half}",
+            f"estimate, not a bound: epsilon about {round_down(self.difference)}",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"difference_estimate": self.difference}
 
@@ -336,12 +345,10 @@ class ClosenessRegion:
         level = f"{percent(self.confidence)} confidence, {self.relation} of one {self.unit}, delta {self.delta:g}"
         total = f"c + epsilon >= {round_down(self.total)}"
         alone = self.asserted is not None  # then the whole error probability was spent on c + epsilon
-        half = "; half under add-remove" if self.delta == 0.0 and self.closeness_slack == 0.0 else ""
         lines = [
             f"{total}   {level}" if alone else f"c >= {round_down(self.closeness)} and {total} together   {level}",
             f"  {self.size}; {self.selection}",
-            f"  epsilon >= {round_down(self.total)} - c, c being the closeness of the generator{half}",
-            f"  estimate, not a bound: epsilon about {round_down(self.difference)}",
+            *(f"  {text}" for text in self.reading),
             *(f"  if {text}" for text in self.assumptions),
         ]
         if self.asserted is not None:

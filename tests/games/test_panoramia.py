@@ -9,7 +9,9 @@ from sklearn.preprocessing import StandardScaler
 import dpaudit as da
 from dpaudit import InputError, calibration, estimators
 from dpaudit.games import Panoramia
+from dpaudit.games.panoramia import closeness_shown
 from dpaudit.generators import GaussianCopula
+from dpaudit.reporting.html import to_html
 
 LINE = {"line": make_pipeline(StandardScaler(), LogisticRegression())}
 
@@ -147,6 +149,106 @@ def test_an_audit_shows_the_learning_curve():
     assert found.plan["generator"] == "Same"
 
 
+def test_an_audit_shows_what_is_left_for_every_closeness():
+    found = da.audit(game(8, memoriser(people(8))), seed=1, delta=0.0)
+    region, curve = found.bounds[0], found.figures["region"]
+    assert curve["closeness"][0] >= region.closeness
+    assert curve["epsilon"][0] <= region.total - curve["closeness"][0] + 1e-9
+    assert curve["epsilon"] == sorted(curve["epsilon"], reverse=True)
+    assert curve["add_remove"] == [value / 2.0 for value in curve["epsilon"]]
+    assert found.figures["precision"]["attack"][-1] == found.figures["precision"]["baseline"][-1]
+    assert found.figures["learning"]["rows"] == found.checks["baseline"]["rows"]
+    assert "half under add-remove" in str(found)
+    assert "estimate, not a bound" in str(found)
+    assert "To the left of the dotted line the baseline refutes the assertion" in to_html(found)
+    delta = da.audit(game(8, memoriser(people(8))), seed=1, delta=1e-9)
+    assert "add_remove" not in delta.figures["region"], "half of (epsilon, delta) is another delta"
+
+
+def test_a_baseline_that_still_rises_is_a_warning():
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(3000, 3))
+    rows[:, 1] = np.sin(25.0 * rows[:, 0]) + 0.2 * rng.normal(size=3000)  # a wave that only many rows show
+
+    class Mixed(Same):
+        def sample(self, count, seed=0):
+            draws = np.random.default_rng(seed)
+            return np.stack([column[draws.integers(0, 3000, count)] for column in rows.T], axis=1)
+
+    found = da.audit(Panoramia(members=rows, target=nothing, generator=Mixed()), seed=1, delta=0.0)
+    assert found.checks["baseline"]["rising"]
+    assert "over-states what the model leaks" in str(found)
+    assert "It still rises" in to_html(found)
+    assert "It still rises" not in to_html(da.audit(game(8), seed=1, delta=0.0))
+
+
+def test_several_targets_share_one_baseline():
+    rows = people(1)
+    played = game(1).play_targets({"quiet": nothing, "loud": memoriser(rows)}, seed=1)
+    assert np.array_equal(played["quiet"].evidence.baseline, played["loud"].evidence.baseline)
+    assert played["loud"].evidence == game(1, memoriser(rows)).play(seed=1)
+    regions = {name: estimators.panoramia(one.evidence) for name, one in played.items()}
+    assert regions["loud"].total > 2.0 > regions["quiet"].total
+
+
+def test_a_view_is_what_both_guessers_see():
+    asked = []
+
+    def view(rows, label, seed):
+        asked.append((len(rows), seed))
+        return rows[:, :1], lambda others: others[:, :1]
+
+    rows = people(2)
+    rows[:, 2] += 9.0  # far from what is generated, in a column that the view leaves out
+    blind = game(2, members=rows, view=view).play(seed=1)
+    assert estimators.panoramia(blind).closeness < 0.5
+    assert estimators.panoramia(game(2, members=rows).play(seed=1)).closeness > 2.0
+    assert len(asked) == 4, "three parts for the learning curve, and all of them"
+    assert len({seed for _, seed in asked}) == 1
+
+
+def test_real_non_members_and_the_loss_alone():
+    rows, others = people(3), people(77, count=3000)
+    played = game(3, memoriser(rows))
+    real = estimators.panoramia(played.with_real(others).play(seed=1), asserted_closeness=0.0).epsilon()
+    assert real.epsilon > 2.0
+    coins = played.one_run(others, seed=1)
+    assert coins.relation is da.Relation.SUBSTITUTE
+    assert coins.included.size == played.parts(1)[2].size
+    assert estimators.epsilon_from_canaries(coins, delta=0.0).epsilon > 2.0
+    quiet = game(3).one_run(others, seed=1)
+    assert estimators.epsilon_from_canaries(quiet, delta=0.0).epsilon < 0.5
+    with pytest.raises(InputError, match="share units"):
+        game(3, group=np.arange(1500) // 3).one_run(others, seed=1)
+
+
+def test_less_to_learn_from_leaves_the_audit_as_it_is():
+    less, all_of_it = game(4, taught=0.25).play_all(seed=1), game(4).play_all(seed=1)
+    assert np.array_equal(less.evidence.included, all_of_it.evidence.included)
+    assert less.curve[-1][0] < 0.3 * all_of_it.curve[-1][0]
+
+
+def test_filtered_rows_are_independent_draws_still():
+    """A threshold, not a ranking: one row that stays says nothing of the others."""
+
+    class Counted(Same):
+        asked = 0
+
+        def sample(self, count, seed=0):
+            Counted.asked = count
+            return super().sample(count, seed)
+
+    played = game(5, generator=Counted(), poor=0.2).play_all(seed=1)
+    assert played.left_out == 0.2
+    assert Counted.asked > 1.2 * 900 + 2 * 600, "rows of their own for the classifier and for its threshold"
+
+
+def test_ties_of_held_rows_favour_nobody():
+    label = np.repeat([1, 0], 500)
+    assert closeness_shown(np.zeros(1000), label) == 0.0
+    assert closeness_shown(label.astype(float), label) > 4.0
+
+
 def test_the_record_can_be_read_back(tmp_path):
     found = da.audit(game(9), seed=1, delta=0.0)
     assert da.load_audit(found.save(tmp_path / "found.json")).to_dict() == found.to_dict()
@@ -157,6 +259,8 @@ def test_the_record_can_be_read_back(tmp_path):
     [
         ({"target": 3}, "`target` must be a function of rows"),
         ({"helper": 3}, "`helper` must be a function"),
+        ({"view": 3}, "`view` must be a function"),
+        ({"taught": 0.0}, "`taught` must be"),
         ({"shares": (0.5, 0.6, 0.2)}, "three that add up to 1"),
         ({"shares": (0.5, 0.5)}, "three that add up to 1"),
         ({"poor": 1.5}, "`poor` must be"),

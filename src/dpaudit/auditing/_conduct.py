@@ -16,10 +16,11 @@ from dpaudit import _validate as check
 from dpaudit import accounting, estimators, planning
 from dpaudit._validate import InputError
 from dpaudit.auditing import _made, _observe, _written, _zero
-from dpaudit.auditing._figures import figures_of
+from dpaudit.auditing._figures import figures_of, region_figure
 from dpaudit.auditing.record import Audit, Bound
 from dpaudit.bounds import (
     GAUSSIAN_ASSUMPTION,
+    ClosenessRegion,
     LowerBound,
     NotComparable,
     Outcome,
@@ -279,6 +280,9 @@ def conduct(
         bounds = watch.restated(bounds, seen, settings.confidence)
         verdict = watch.restated_verdict(verdict, seen, settings.confidence)
         checks, figures = seen.checks | watch.shown_risk(bounds, seen), seen.figures | figures
+    region = next((bound for bound in bounds if isinstance(bound, ClosenessRegion)), None)
+    if region is not None:
+        figures["region"] = region_figure(region)
     budget = _budget(coins, claim, bounds, verdict, settings.confidence)
     if "shift" in figures:
         curve = {"statement": "lower bound on epsilon at every tau, the curve", "error": 1.0 - settings.confidence}

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _binomial
-from dpaudit.bounds import UpperBound
+from dpaudit.bounds import ClosenessRegion, UpperBound
 from dpaudit.estimators.runs import clopper_pearson_epsilon
-from dpaudit.estimators.thresholds import RankGrid, cuts_from_runs, guesses_from_canaries, null_ranks
-from dpaudit.evidence import CanaryScores, Evidence, MemberScores, RunScores
+from dpaudit.estimators.thresholds import RankGrid, cuts_from_runs, guesses_from_canaries, member_guesses, null_ranks
+from dpaudit.evidence import CanaryScores, Evidence, MemberScores, PairedScores, RunScores
 
 BINS = 30
 POINTS = 100
@@ -33,6 +33,8 @@ def figures_of(evidence: Evidence, claim: UpperBound | None, *, delta: float, co
         found["errors"] = _errors(units.scores[inside], units.scores[~inside])
         if isinstance(units, CanaryScores) and units.assignment == "coins":
             found["guesses"] = _guesses(units)
+    elif isinstance(evidence, PairedScores):
+        found["precision"] = _precision(evidence.reduced())
     if claim is not None and "errors" in found:
         found["errors"]["claimed"] = _claimed(claim)
     return found
@@ -111,6 +113,27 @@ def _guesses(evidence: CanaryScores) -> dict[str, Any]:
     ranked = guesses_from_canaries(evidence)
     numbers = np.unique(np.geomspace(1, ranked.canaries, 60).astype(int)).tolist()
     return {"guesses": numbers, "correct": [int(ranked.correct(number)) for number in numbers]}
+
+
+def _precision(evidence: PairedScores) -> dict[str, Any]:
+    """Of so many items that look most real, how many are, without the model and with it."""
+    numbers = np.unique(np.geomspace(1, evidence.included.size, 60).astype(int))
+    right = {
+        name: member_guesses(scores, evidence)[numbers].astype(int).tolist()
+        for name, scores in (("baseline", evidence.baseline), ("attack", evidence.attack))
+    }
+    return {"guesses": numbers.tolist()} | right
+
+
+def region_figure(region: ClosenessRegion) -> dict[str, Any]:
+    """epsilon for every closeness that may be asserted, from what the baseline shows to where nothing is left."""
+    last = max(region.total, region.closeness + 0.5)
+    steps = np.ceil(np.linspace(region.closeness, last, POINTS // 2) * 10.0**DIGITS) / 10.0**DIGITS
+    left = np.floor(np.maximum(0.0, region.total - steps) * 10.0**DIGITS) / 10.0**DIGITS
+    found = {"closeness": steps.tolist(), "epsilon": left.tolist()}
+    if region.delta == 0.0 and region.closeness_slack == 0.0:
+        found["add_remove"] = (left / 2.0).tolist()
+    return found
 
 
 def _claimed(claim: UpperBound) -> dict[str, Any]:

@@ -18,7 +18,12 @@ def observe(game: Panoramia, *, seed: int, confidence: float, delta: float) -> O
         looks=1,
         blocked=False,
         checks={"baseline": _words(played)},
-        figures={},
+        figures={
+            "learning": {
+                "rows": [rows for rows, _ in played.curve],
+                "closeness": [closeness for _, closeness in played.curve],
+            }
+        },
     )
 
 

@@ -174,6 +174,8 @@ class Audit:
         for bound in self.bounds:
             head = str(bound).splitlines()[0]
             lines.append(", if ".join([head, *bound.assumptions]))
+            if isinstance(bound, ClosenessRegion):
+                lines += [f"  {text}" for text in bound.reading]
         if self.claim is not None:
             mu = "" if self.claim.get("mu") is None else f"mu <= {round_up(self.claim['mu'])}, "
             source = f" ({self.claim['source']})" if self.claim.get("source") else ""

@@ -2,7 +2,7 @@
 
     members  ->  generator part | training part | audit part          (units, by the seed)
     generator part  ->  generator  ->  generated rows, the poor ones left out
-    training part + generated  ->  baseline (without the model), attack (with its outputs)
+    training part + generated  ->  baseline (without the model), attack (the same guesser, with the model's outputs)
     audit part, pairs of a real and a generated unit, a fair coin each  ->  `PairedScores`
 
 The coins are tossed after training: where the generated unit is shown, a real one that is not was trained on instead.
@@ -12,8 +12,8 @@ shows whether it still gets better with more rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation
-from dpaudit.evidence import PairedScores
+from dpaudit.evidence import CanaryScores, PairedScores
 from dpaudit.execution import Execution, distinct_seeds, fingerprint, stream
 from dpaudit.games import _coins
 from dpaudit.generators import SequentialTrees, as_rows, drawn
@@ -34,11 +34,17 @@ from dpaudit.generators import SequentialTrees, as_rows, drawn
 Matrix = NDArray[np.float64]
 Outputs = Callable[[Any], Any]
 """What a model says of rows: one number a row, or several."""
+View = Callable[[Any, Any, int], tuple[Any, Outputs]]
+"""`view(rows, label, seed)`: features of these rows, by fits that never saw their labels, and a function for others."""
 PURPOSE = "coins of real and generated records"
+PAIRS = "coins of real members and real non-members"
 ALIKE = "audited real records are independent draws of one law, and were not chosen by what the model says of them"
+MADE = "generated records are independent draws of one law, too"
 SHARES = (0.4, 0.3, 0.3)
 PARTS = (0.25, 0.5, 1.0)
 """Of the training rows: the baseline's learning curve."""
+HELD = 0.25
+"""Of the training units: what chooses among the classifiers."""
 LEVEL = 0.05
 RISES = 0.1
 """A baseline that gained so much closeness from its last doubling of rows may well gain more."""
@@ -52,7 +58,7 @@ class PanoramiaPlayed:
     ----------
     curve
         (training rows, closeness shown on validation rows) of the baseline, for a quarter, a half and all of its rows;
-        estimates, to see whether it still rises.
+        estimates, to see whether it still rises. `attack_curve` is the same of the attack.
     chosen
         What validation chose: the settings of the baseline and of the attack.
     left_out
@@ -63,6 +69,7 @@ class PanoramiaPlayed:
     curve: tuple[tuple[int, float], ...]
     chosen: tuple[str, str]
     left_out: float
+    attack_curve: tuple[tuple[int, float], ...] = ()
 
     @property
     def rising(self) -> bool:
@@ -79,22 +86,28 @@ class Panoramia:
     members
         Rows that the model was trained on, as numbers.
     target
-        `target(rows)`: what the audited model says, such as its loss; one number a row or several.
+        `target(rows)`: what the audited model says; one number a row or several, the first of them its loss.
     generator
         Anything with `fit(rows)` and `sample(count)`, see `dpaudit.generators`.
     generated
         Instead of a generator: rows that somebody made. None of the members is then needed to fit one.
     helper
         `helper(rows, seed)` trains a model of the target's kind on *generated* rows and returns its outputs as a
-        function of rows: the baseline's stand-in for the target. None: a baseline of the rows alone.
+        function of rows: the stand-in for the target in the baseline; the attack sees it too. One that was trained on
+        other rows, as in table 2 of the paper, takes no notice of these. None: no such model.
+    view
+        What both guessers see of a row: `view(rows, label, seed)`, see `dpaudit.views`. None: its columns.
     classifiers
         Candidates for baseline and attack, by name, with `fit` and `predict_proba`; validation rows choose among them.
         None: boosted trees of three sizes.
     shares
         Of the units: for the generator, for training, for the audit.
+    taught
+        Share of the training part that the guessers learn from; less of it shows how they learn.
     poor
         Share of generated rows that are left out because a classifier, trained on the generator's own rows, is surest
-        that they are made.
+        that they are made. It becomes a threshold on rows that are used for nothing else, so that those that stay are
+        independent draws still.
     group, unit
         Rows of one unit (chunks of a document, rows of a person) share a coin; their scores are averaged. A generated
         unit has as many rows.
@@ -105,8 +118,10 @@ class Panoramia:
     generator: Any = field(default_factory=SequentialTrees)
     generated: Any = None
     helper: Any = None
+    view: View | None = None
     classifiers: Any = None
     shares: tuple[float, float, float] = SHARES
+    taught: float = 1.0
     poor: float = 0.0
     group: Any = None
     unit: str = "record"
@@ -117,10 +132,13 @@ class Panoramia:
             raise InputError(f"`target` must be a function of rows, got {type(self.target).__name__}.")
         if self.helper is not None and not callable(self.helper):
             raise InputError(f"`helper` must be a function of rows and a seed, got {type(self.helper).__name__}.")
+        if self.view is not None and not callable(self.view):
+            raise InputError(f"`view` must be a function of rows, labels and a seed, got {type(self.view).__name__}.")
         shares = tuple(check.number("shares", share, low=0.0, high=1.0) for share in check.items("shares", self.shares))
         if len(shares) != 3 or abs(sum(shares) - 1.0) > 1e-9 or min(shares[1:]) <= 0.0:
             raise InputError(f"`shares` must be three that add up to 1, got {self.shares}.")
         check.number("poor", self.poor, low=0.0, high=0.9)
+        check.number("taught", self.taught, low=0.01, high=1.0)
         made = None
         if self.generated is not None:
             made = as_rows("generated", self.generated)
@@ -166,8 +184,35 @@ class Panoramia:
     def fingerprint(self, seed: int) -> str:
         """What a record of this game belongs to."""
         made = self.generator if self.generated is None else self.generated
-        named = (self.shares, self.poor, self.unit, seed)
-        return fingerprint([named, self.members, self.group, made, self.target, self.helper, self._candidates()])
+        named = (self.shares, self.taught, self.poor, self.unit, seed)
+        guessers = (self.target, self.helper, self.view, self._candidates())
+        return fingerprint([named, self.members, self.group, made, *guessers])
+
+    # ------------------------------------------------------------------------------- comparisons, for who has more rows
+
+    def with_real(self, nonmembers: Any) -> Panoramia:
+        """The same target and guessers on real non-members (the paper's RM;RN): closeness 0 holds by construction."""
+        return replace(self, generated=nonmembers, helper=None, poor=0.0)
+
+    def one_run(self, nonmembers: Any, *, seed: int) -> CanaryScores:
+        """Audited members against real non-members by the target's loss alone (the paper's O(1)).
+
+        The coins are tossed after training here too, so the relation is the same: SUBSTITUTE.
+        """
+        if self.group is not None:
+            raise InputError("`one_run` compares single records, and these share units.", "leave `group` out.")
+        other, audited = as_rows("nonmembers", nonmembers), self.parts(seed)[2]
+        order = stream(seed, "real non-members of a comparison").permutation(len(other))
+        pairs = min(audited.size, order.size)
+        coins = _coins.fair_coins(seed, PAIRS, pairs)
+        rows = np.where(coins[:, None], self.members[audited[:pairs]], other[order[:pairs]])
+        return CanaryScores(
+            scores=-_asked("target", self.target)(rows)[:, 0],
+            included=coins,
+            relation=Relation.SUBSTITUTE,
+            assumptions=(ALIKE, "real non-members are draws of the same law"),
+            seed=seed,
+        )
 
     # ------------------------------------------------------------------------------------------------------------- play
 
@@ -185,72 +230,101 @@ class Panoramia:
 
     def play_all(self, *, seed: int) -> PanoramiaPlayed:
         """Generate, train baseline and attack, toss the coins, and score what they show."""
+        return self.play_targets({"target": self.target}, seed=seed)["target"]
+
+    def play_targets(self, targets: Mapping[str, Outputs], *, seed: int) -> dict[str, PanoramiaPlayed]:
+        """The same for several models that were trained on these members: one generator, one baseline, the same coins.
+
+        Each result holds by itself with its confidence; the best of them does not.
+        """
         import sklearn.ensemble  # noqa: F401  # its threads are limited only if they are there
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(1):  # sums in another order would be other numbers
-            return self._played(seed)
+            return self._played(dict(targets), seed)
 
-    def _played(self, seed: int) -> PanoramiaPlayed:
+    def _played(self, targets: dict[str, Outputs], seed: int) -> dict[str, PanoramiaPlayed]:
         _, training, audited = self.parts(seed)
+        training = training[: max(10, round(self.taught * training.size))]
         real = [np.flatnonzero(np.isin(self.place, part)) for part in (training, audited)]
         sizes = [rows.size for rows in real]
-        made, helped, left_out = self._generated(seed, sizes)
-        outputs = _asked("target", self.target)
-        help_of = _asked("helper", helped) if helped is not None else None
-        train = [self.members[real[0]], made[: sizes[0]]]
-        label = np.repeat([1, 0], [len(rows) for rows in train])
-        group = np.concatenate([self.place[real[0]], -1 - np.arange(len(train[1]))])
-        fits = []
-        for features in (_Features(None, help_of), _Features(outputs, help_of)):
-            x = features(np.concatenate(train))
-            fits.append((features, _Fit.chosen(x, label, group, self._candidates(), seed)))
-        coins = _coins.fair_coins(seed, PURPOSE, audited.size)
+        made, helped = self._generated(seed, sizes)
         coin_of = np.zeros(int(self.place.max()) + 1, dtype=np.bool_)
-        coin_of[audited] = coins
+        coin_of[audited] = _coins.fair_coins(seed, PURPOSE, audited.size)
         shown = coin_of[self.place[real[1]]]
-        rows = np.where(shown[:, None], self.members[real[1]], made[sizes[0] : sizes[0] + sizes[1]])
-        scores = [fit.model.predict_proba(features(rows))[:, 1] for features, fit in fits]
-        evidence = PairedScores(
-            included=shown,
-            baseline=scores[0],
-            attack=scores[1],
-            group=None if self.group is None else self.place[real[1]],
-            unit=self.unit,
-            ids=None if self.group is not None else real[1],
-            assumptions=(ALIKE,),
-            seed=seed,
+        rows = np.concatenate(
+            [
+                self.members[real[0]],
+                made[: sizes[0]],
+                np.where(shown[:, None], self.members[real[1]], made[sizes[0] : sizes[0] + sizes[1]]),
+            ]
         )
-        return PanoramiaPlayed(
-            evidence=evidence,
-            curve=fits[0][1].curve,
-            chosen=(fits[0][1].name, fits[1][1].name),
-            left_out=left_out,
-        )
+        label = np.repeat([1, 0], sizes[0])
+        group = np.concatenate([self.place[real[0]], -1 - np.arange(sizes[0])])
+        lessons = _lessons(self.view, rows, label, group, seed)
+        known = np.zeros((len(rows), 0)) if helped is None else _asked("helper", helped)(rows)
+        candidates = self._candidates()
+        baseline = _Guess.of(lessons, known, label, candidates, seed)
+        found = {}
+        for name, target in targets.items():
+            outputs = np.concatenate([known, _asked("target", target)(rows)], axis=1)
+            attack = _Guess.of(lessons, outputs, label, candidates, seed)
+            evidence = PairedScores(
+                included=shown,
+                baseline=baseline.scores,
+                attack=attack.scores,
+                group=None if self.group is None else self.place[real[1]],
+                unit=self.unit,
+                ids=None if self.group is not None else real[1],
+                assumptions=(ALIKE, MADE),
+                seed=seed,
+            )
+            found[name] = PanoramiaPlayed(
+                evidence=evidence,
+                curve=baseline.curve,
+                chosen=(baseline.name, attack.name),
+                left_out=self.poor,
+                attack_curve=attack.curve,
+            )
+        return found
 
-    def _generated(self, seed: int, sizes: list[int]) -> tuple[Matrix, Any, float]:
-        """Rows for training and audit, the helper's outputs, and the share that was left out."""
+    def _generated(self, seed: int, sizes: list[int]) -> tuple[Matrix, Any]:
+        """Rows for training and audit, and the helper's outputs."""
         wanted = sum(sizes)
         for_helper = 0 if self.helper is None else max(wanted // 2, 50)
-        need = int(np.ceil((wanted + for_helper) / (1.0 - self.poor)))
-        own = np.flatnonzero(np.isin(self.place, self.parts(seed)[0]))
+        total = wanted + for_helper
         if self.generated is None:
-            seeds = distinct_seeds(seed, "generator", 2)
-            pool = drawn(self.generator, self.members[own], need + own.size, seed=seeds[0])
-            pool, others = pool[:need], pool[need:]
+            pool = self._drawn(seed, total)
         else:
-            if len(self.generated) < need:
-                raise InputError(f"`generated` must hold at least {need:,} rows here, got {len(self.generated):,}.")
-            pool = self.generated[stream(seed, "generated rows").permutation(len(self.generated))[:need]]
-            others = np.zeros((0, pool.shape[1]))
-        if self.poor:
-            if not len(others):
+            if self.poor:
                 raise InputError("`poor` needs a generator: whether rows are poor is learnt from rows of its own.")
-            pool = pool[_best(self.members[own], others, pool, wanted + for_helper, seed)]
+            if len(self.generated) < total:
+                raise InputError(f"`generated` must hold at least {total:,} rows here, got {len(self.generated):,}.")
+            pool = self.generated[stream(seed, "generated rows").permutation(len(self.generated))[:total]]
         helped = None
         if self.helper is not None:
-            helped = self.helper(pool[wanted : wanted + for_helper], distinct_seeds(seed, "helper", 1)[0])
-        return pool[:wanted], helped, self.poor
+            helped = self.helper(pool[wanted:], distinct_seeds(seed, "helper", 1)[0])
+        return pool[:wanted], helped
+
+    def _drawn(self, seed: int, total: int) -> Matrix:
+        """So many rows of the generator, without the poor ones."""
+        own = self.members[np.isin(self.place, self.parts(seed)[0])]
+        from_one = distinct_seeds(seed, "generator", 2)[0]
+        if not self.poor:
+            return drawn(self.generator, own, total, seed=from_one)
+        kept = 1.0 - self.poor
+        spare = int(np.ceil((total + 6.0 * np.sqrt(total) + 50.0) / kept))
+        pool = drawn(self.generator, own, spare + 2 * len(own), seed=from_one)
+        judged = _looks_real(own, pool[: len(own)], seed)
+        least = np.quantile(judged(pool[len(own) : 2 * len(own)]), self.poor)
+        rest = pool[2 * len(own) :]
+        good = rest[judged(rest) >= least]
+        if len(good) < total:
+            raise InputError(
+                f"`poor` left {len(good):,} of {total:,} generated rows that are needed, at {self.poor:g}.",
+                "the generator repeats itself: a smaller share leaves enough.",
+            )
+        return good[:total]
 
     def _candidates(self) -> dict[str, Any]:
         if self.classifiers is not None:
@@ -266,13 +340,13 @@ class Panoramia:
         }
 
 
-def _best(real: Matrix, made: Matrix, pool: Matrix, count: int, seed: int) -> NDArray[np.intp]:
-    """The rows of a pool that look least made, in their order; learnt from rows that are used for nothing else."""
+def _looks_real(real: Matrix, made: Matrix, seed: int) -> Outputs:
+    """How real rows look, by a classifier of rows that are used for nothing else."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     judge = HistGradientBoostingClassifier(max_iter=60, random_state=seed % 2**32)
     judge.fit(np.concatenate([real, made]), np.repeat([1, 0], [len(real), len(made)]))
-    return np.sort(np.argsort(-judge.predict_proba(pool)[:, 1], kind="stable")[:count])
+    return lambda rows: judge.predict_proba(rows)[:, 1]
 
 
 def _asked(name: str, outputs: Any) -> Outputs:
@@ -291,62 +365,75 @@ def _asked(name: str, outputs: Any) -> Outputs:
 
 
 @dataclass(frozen=True, eq=False)
-class _Features:
-    """What a guesser sees of rows: the rows, the helper's outputs, and, of an attack, the target's."""
+class _Lesson:
+    """One fit of the view: the rows that it learnt from and those that are judged by it, and how they look then."""
 
-    target: Outputs | None
-    helper: Outputs | None
+    taught: NDArray[np.intp]
+    judged: NDArray[np.intp]
+    seen_taught: Matrix
+    seen_judged: Matrix
 
-    def __call__(self, rows: Matrix) -> Matrix:
-        seen = [rows, *(ask(rows) for ask in (self.helper, self.target) if ask is not None)]
-        return np.concatenate(seen, axis=1)
+    def scores(self, model: Any, outputs: Matrix, label: Any, seed: int) -> Matrix:
+        """How real the judged rows look to a guesser that also hears what models say of them."""
+        from sklearn.base import clone
+
+        guesser = clone(model)
+        if "random_state" in guesser.get_params():
+            guesser.set_params(random_state=seed % 2**32)
+        guesser.fit(np.concatenate([self.seen_taught, outputs[self.taught]], axis=1), label[self.taught])
+        heard = np.concatenate([self.seen_judged, outputs[self.judged]], axis=1)
+        return np.asarray(guesser.predict_proba(heard)[:, 1])
+
+
+def _lessons(view: View | None, rows: Matrix, label: Any, group: Any, seed: int) -> list[_Lesson]:
+    """Parts of the training rows, judged on units held from all of them; last, all of them, judged on the audit's."""
+    units = np.unique(group, return_inverse=True)[1].ravel()
+    rank = np.argsort(stream(seed, "validation of the guessers").permutation(int(units.max()) + 1))
+    share = rank[units] / rank.size
+    held = np.flatnonzero(share < HELD)
+    splits = [(np.flatnonzero((share >= HELD) & (share < HELD + (1.0 - HELD) * part)), held) for part in PARTS]
+    splits.append((np.arange(label.size), np.arange(label.size, len(rows))))
+    view_seed = distinct_seeds(seed, "view", 1)[0]
+    found = []
+    for taught, judged in splits:
+        seen: tuple[Matrix, Matrix]
+        if view is None:
+            seen = rows[taught], rows[judged]
+        else:
+            of_taught, of_others = view(rows[taught], label[taught], view_seed)
+            seen = _asked("view", lambda _, of=of_taught: of)(rows[taught]), _asked("view", of_others)(rows[judged])
+        found.append(_Lesson(taught, judged, *seen))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Fit:
-    """The classifier that showed most closeness on validation rows, fitted to all; and its learning curve."""
+class _Guess:
+    """The classifier that showed most closeness on held rows, how it got there, and its scores of the audited rows."""
 
     name: str
-    model: Any
     curve: tuple[tuple[int, float], ...]
+    scores: Matrix
 
     @classmethod
-    def chosen(cls, x: Matrix, label: Any, group: Any, candidates: dict[str, Any], seed: int) -> _Fit:
-        units = np.unique(group, return_inverse=True)[1].ravel()
-        order = stream(seed, "validation of the guessers").permutation(int(units.max()) + 1)
-        rank = np.empty_like(order)
-        rank[order] = np.arange(order.size)
-        share = rank[units] / order.size
-        valid = share < 0.25
-        found = {
-            name: closeness_shown(_fitted(model, x[~valid], label[~valid], seed), x[valid], label[valid])
-            for name, model in candidates.items()
-        }
+    def of(cls, lessons: list[_Lesson], outputs: Matrix, label: Any, candidates: dict[str, Any], seed: int) -> _Guess:
+        *parts, final = lessons
+
+        def shown(lesson: _Lesson, name: str) -> float:
+            return closeness_shown(lesson.scores(candidates[name], outputs, label, seed), label[lesson.judged])
+
+        found = {name: shown(parts[-1], name) for name in candidates}
         best = max(found, key=lambda name: found[name])
-        curve = []
-        for part in PARTS[:-1]:
-            used = ~valid & (share < 0.25 + 0.75 * part)
-            model = _fitted(candidates[best], x[used], label[used], seed)
-            curve.append((int(used.sum()), closeness_shown(model, x[valid], label[valid])))
-        curve.append((int((~valid).sum()), found[best]))
-        return cls(best, _fitted(candidates[best], x, label, seed), tuple(curve))
+        curve = [(lesson.taught.size, shown(lesson, best)) for lesson in parts[:-1]]
+        curve.append((parts[-1].taught.size, found[best]))
+        return cls(best, tuple(curve), final.scores(candidates[best], outputs, label, seed))
 
 
-def _fitted(model: Any, x: Matrix, label: Any, seed: int) -> Any:
-    from sklearn.base import clone
-
-    fresh = clone(model)
-    if "random_state" in fresh.get_params():
-        fresh.set_params(random_state=seed % 2**32)
-    return fresh.fit(x, label)
-
-
-def closeness_shown(model: Any, x: Matrix, label: Any) -> float:
+def closeness_shown(scores: Matrix, label: Any) -> float:
     """How close a generator cannot be, by guesses "real" from the top: the best of a few numbers of them, Bonferroni.
 
-    It chooses among classifiers and draws learning curves, on validation rows; the bound is `estimators.panoramia`.
+    It chooses among classifiers and draws learning curves, on held rows; the bound is `estimators.panoramia`.
     """
-    order = np.argsort(-model.predict_proba(x)[:, 1], kind="stable")
+    order = np.lexsort((stream(len(label), "ties of held rows").random(len(label)), -scores))
     right = np.cumsum(label[order])
     ranks = [rank for rank in (len(label) // 2**power for power in range(1, 12)) if rank >= 8]
     if not ranks:

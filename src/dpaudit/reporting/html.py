@@ -46,6 +46,11 @@ RC: Any = {
 }
 
 
+REGION = (
+    "What is left for the model, for every closeness of the generator that one may assert: real records at most e^c "
+    "times as likely as generated ones. To the left of the dotted line the baseline refutes the assertion."
+)
+PRECISION = "Of the items that look most real, the share that is: by the baseline, and by the attack with the model."
 PROPENSITIES = (
     "How the features alone tell the groups apart: propensities of the audited members and non-members, for groups of "
     "equal size. Near 0 and 1 there is little to compare a row with."
@@ -211,6 +216,9 @@ def _figures(audit: Audit, anchor: str) -> list[Figure]:
         "shift": (plot.shift, _shift_caption(audit)),
         "calibration": (plot.calibration, _calibration_caption(audit)),
         "propensities": (plot.propensities, PROPENSITIES),
+        "region": (plot.region, REGION),
+        "precision": (plot.precision, PRECISION),
+        "learning": (plot.learning, _learning_caption(audit)),
     }
     found = []
     for name, (draw, caption) in drawn.items():
@@ -223,6 +231,12 @@ def _figures(audit: Audit, anchor: str) -> list[Figure]:
                 draw(audit, ax=canvas.subplots())
                 found.append(Figure(_svg(canvas, f"{anchor}-{name}", caption), caption))
     return found
+
+
+def _learning_caption(audit: Audit) -> str:
+    words = "What the baseline shows of the generator's closeness, by the rows it learns from (estimates)."
+    rising = audit.checks.get("baseline", {}).get("rising", False)
+    return f"{words} It still rises: the model's leakage may be over-stated." if rising else words
 
 
 def _errors_caption(audit: Audit) -> str:

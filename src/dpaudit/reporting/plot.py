@@ -230,6 +230,49 @@ def shift(audit: Audit, *, ax: Any = None) -> Any:
     return ax
 
 
+def region(audit: Audit, *, ax: Any = None) -> Any:
+    """epsilon for every closeness of the generator that one may assert; half of it under add/remove, with no delta."""
+    found, ax = _data(audit, "region"), _axes(ax)
+    ax.plot(found["closeness"], found["epsilon"], color=COLOURS["present"], linewidth=2.0, label="substitution")
+    if "add_remove" in found:
+        halves = found["add_remove"]
+        ax.plot(found["closeness"], halves, color=COLOURS["quiet"], linestyle=(0, (4, 2)), label="add/remove: half")
+    ax.axvline(found["closeness"][0], color=COLOURS["absent"], linestyle=(0, (1, 1)), label="baseline shows so much")
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlabel("closeness c that is asserted of the generator")
+    ax.set_ylabel("epsilon is at least")
+    ax.legend(fontsize=8, frameon=False)
+    return ax
+
+
+def precision(audit: Audit, *, ax: Any = None) -> Any:
+    """Share of real items among those that look most real, without the model and with it."""
+    found, ax = _data(audit, "precision"), _axes(ax)
+    lines = (("attack", "present", "solid", "with the model"), ("baseline", "absent", (0, (4, 2)), "baseline"))
+    for name, role, style, label in lines:
+        shares = [right / guesses for right, guesses in zip(found[name], found["guesses"], strict=True)]
+        ax.plot(found["guesses"], shares, color=COLOURS[role], linestyle=style, label=label)
+    ax.axhline(0.5, color=COLOURS["quiet"], linewidth=1.0, linestyle=(0, (1, 1)), label="chance")
+    ax.set_xscale("log")
+    ax.minorticks_off()
+    ax.set_xlabel("items called real, from the surest on")
+    ax.set_ylabel("share that is real")
+    ax.legend(fontsize=8, frameon=False)
+    return ax
+
+
+def learning(audit: Audit, *, ax: Any = None) -> Any:
+    """What the baseline shows on validation rows, by the number of rows that it learns from: estimates."""
+    found, ax = _data(audit, "learning"), _axes(ax)
+    ax.plot(found["rows"], found["closeness"], color=COLOURS["absent"], marker="s", markersize=4.5, label="baseline")
+    ax.set_ylim(bottom=0.0, top=1.15 * max(*found["closeness"], 0.1))
+    ax.set_xlim(left=0.0)
+    ax.set_xlabel("rows that the baseline learns from")
+    ax.set_ylabel("closeness shown (estimate)")
+    ax.legend(fontsize=8, frameon=False, loc="lower right")
+    return ax
+
+
 def calibration(audit: Audit, *, ax: Any = None) -> Any:
     """What the proxy or the propensities predict against what occurs; points on the diagonal are right."""
     found, ax = _data(audit, "calibration"), _axes(ax)

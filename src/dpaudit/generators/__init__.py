@@ -1,0 +1,35 @@
+"""Non-members that are made, not found: `fit(rows).sample(count)` (paper 004, phase 1).
+
+| generator | what it keeps of the rows | for |
+|---|---|---|
+| `SequentialTrees` (recommended) | each column given the ones before it, by a decision tree | tables of mixed types |
+| `TreeMarginals` | every column, and the pairs along the spanning tree of most information (as MST does) | tables |
+| `GaussianCopula` | every column, and one correlation for each pair | tables, few rows |
+
+Rows are a matrix of numbers; `categorical` names the columns whose numbers are codes. Anything with `fit(rows)` and
+`sample(count)` does as well, scikit-learn's mixtures and densities too: `drawn` is how a game asks it.
+
+A generator that cannot make some real records is far from them (the closeness c of THEORY 2.9 is large), and then an
+attack shows little; a generator that copies its rows makes members. Neither makes a bound wrong: the rows that it is
+fitted on are never audited, and what the baseline shows of c is part of the result.
+"""
+
+from dpaudit.generators.tables import (
+    Fitted,
+    GaussianCopula,
+    Generator,
+    SequentialTrees,
+    TreeMarginals,
+    as_rows,
+    drawn,
+)
+
+__all__ = [
+    "Fitted",
+    "GaussianCopula",
+    "Generator",
+    "SequentialTrees",
+    "TreeMarginals",
+    "as_rows",
+    "drawn",
+]
