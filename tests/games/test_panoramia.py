@@ -222,6 +222,17 @@ def test_real_non_members_and_the_loss_alone():
         game(3, group=np.arange(1500) // 3).one_run(others, seed=1)
 
 
+def test_a_model_that_does_not_help_on_held_rows_is_not_listened_to():
+    """Then the attack is the baseline: a model that leaks nothing shows nothing, but for chance."""
+    played = [game(seed, lambda rows: np.random.default_rng(len(rows)).normal(size=len(rows))) for seed in range(20)]
+    found = [one.play_all(seed=seed) for seed, one in enumerate(played)]
+    unheard = [np.array_equal(one.evidence.attack, one.evidence.baseline) for one in found]
+    assert sum(unheard) >= 17
+    assert all(("did not help" in one.chosen[1]) == same for one, same in zip(found, unheard, strict=True))
+    rows = people(1)
+    assert "did not help" not in game(1, memoriser(rows, share=0.2)).play_all(seed=1).chosen[1]
+
+
 def test_less_to_learn_from_leaves_the_audit_as_it_is():
     less, all_of_it = game(4, taught=0.25).play_all(seed=1), game(4).play_all(seed=1)
     assert np.array_equal(less.evidence.included, all_of_it.evidence.included)

@@ -1,30 +1,76 @@
-"""PANORAMIA audits: play, and say whether the baseline has learnt all it can."""
+"""PANORAMIA audits: play, say whether the baseline has learnt all it can, and compare with real non-members if any."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from dpaudit import estimators
+from dpaudit._validate import InputError
 from dpaudit.auditing._observe import Observed
 from dpaudit.auditing.record import Bound
-from dpaudit.bounds import Verdict
-from dpaudit.games import Panoramia, PanoramiaPlayed
+from dpaudit.bounds import ClosenessRegion, Verdict, percent, round_down
+from dpaudit.games import Panoramia, PanoramiaOfTable, PanoramiaPlayed
 
 
-def observe(game: Panoramia, *, seed: int, confidence: float, delta: float) -> Observed:
+@dataclass(frozen=True, kw_only=True)
+class Made(Observed):
+    """What came of the game, and the closeness that somebody answers for."""
+
+    asserted: float | None = None
+
+
+def observe(game: Panoramia, *, seed: int, confidence: float, delta: float) -> Made:
     """Play the game; a baseline that still rises is a warning, not a block: c is what the user answers for."""
     played = game.play_all(seed=seed)
-    return Observed(
+    checks = {"baseline": _words(played)}
+    asserted = None
+    if isinstance(game, PanoramiaOfTable):
+        asserted = game.table.closeness
+        if game.nonmembers is not None:
+            checks["comparisons"] = _comparisons(game, seed=seed, confidence=confidence, delta=delta)
+    return Made(
         evidence=played.evidence,
         looks=1,
         blocked=False,
-        checks={"baseline": _words(played)},
+        checks=checks,
         figures={
             "learning": {
                 "rows": [rows for rows, _ in played.curve],
                 "closeness": [closeness for _, closeness in played.curve],
             }
         },
+        asserted=asserted,
     )
+
+
+def _comparisons(game: PanoramiaOfTable, *, seed: int, confidence: float, delta: float) -> dict[str, Any]:
+    """The same model with real non-members (RM;RN), and by its loss alone (O(1)); as many pairs as there are."""
+    _, training, audited = game.parts(seed)
+    rows = np.concatenate([training, audited])[: len(game.nonmembers)]
+    real = replace(game, members=game.members[rows]).with_real(game.nonmembers).play(seed=seed)
+    alone = game.one_run(game.nonmembers, seed=seed)
+    one_run = estimators.epsilon_from_canaries(alone, delta=delta, confidence=confidence)
+    found: dict[str, Any] = {"one_run_epsilon": one_run.epsilon, "one_run_pairs": int(alone.included.size)}
+    pairs = int(real.included.size)
+    try:
+        region = estimators.panoramia(real, delta=delta, confidence=confidence, asserted_closeness=0.0)
+    except InputError:
+        words = "could be told from the members without the model, so that they bound nothing"
+        found |= {"real_epsilon": None, "real_pairs": pairs}
+    else:
+        epsilon = region.epsilon().epsilon or 0.0
+        words = f"showed epsilon >= {round_down(epsilon)} by the same guessers ({pairs:,} pairs)"
+        found |= {"real_epsilon": epsilon, "real_pairs": pairs}
+    sentence = (
+        f"Real non-members in the place of generated rows {words}; the loss alone, in the manner of a one-run audit, "
+        f"epsilon >= {round_down(one_run.epsilon or 0.0)} ({alone.included.size:,} pairs). Each is a bound of its own "
+        f"at delta {delta:g} with {percent(confidence)} confidence, {game.relation} of one record, if these "
+        "non-members are draws of the members' law."
+    )
+    return {"sentence": sentence, **found}
 
 
 def _words(played: PanoramiaPlayed) -> dict[str, Any]:
@@ -46,13 +92,38 @@ def _words(played: PanoramiaPlayed) -> dict[str, Any]:
     }
 
 
-def restated(bounds: tuple[Bound, ...], observed: Observed, confidence: float) -> tuple[Bound, ...]:
-    return bounds
+def restated(bounds: tuple[Bound, ...], observed: Made, confidence: float) -> tuple[Bound, ...]:
+    """With an asserted closeness the whole error probability goes to c + epsilon."""
+    if observed.asserted is None:
+        return bounds
+    try:
+        return tuple(
+            estimators.panoramia(
+                observed.evidence,  # type: ignore[arg-type]  # that of a region
+                confidence=confidence,
+                delta=bound.delta,
+                asserted_closeness=observed.asserted,
+            )
+            if isinstance(bound, ClosenessRegion)
+            else bound
+            for bound in bounds
+        )
+    except InputError as problem:
+        raise InputError(problem.sentence.replace("asserted_closeness", "closeness"), problem.hint) from None
 
 
-def restated_verdict(verdict: Verdict, observed: Observed, confidence: float) -> Verdict:
+def restated_verdict(verdict: Verdict, observed: Made, confidence: float) -> Verdict:
     return verdict
 
 
-def shown_risk(bounds: tuple[Bound, ...], observed: Observed) -> dict[str, Any]:
-    return {}
+def shown_risk(bounds: tuple[Bound, ...], observed: Made) -> dict[str, Any]:
+    """Epsilon for the closeness that somebody answers for."""
+    if observed.asserted is None:
+        return {}
+    (region,) = (bound for bound in bounds if isinstance(bound, ClosenessRegion))
+    found = region.epsilon()
+    sentence = (
+        f"If the generator is {observed.asserted:g}-close, as is asserted, epsilon >= "
+        f"{round_down(found.epsilon or 0.0)} at delta {region.delta:g} with {percent(region.confidence)} confidence."
+    )
+    return {"asserted": {"sentence": sentence, "closeness": observed.asserted, "epsilon": found.epsilon}}

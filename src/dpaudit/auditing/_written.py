@@ -22,6 +22,7 @@ from dpaudit.games import (
     ObservationalTable,
     OneRun,
     Panoramia,
+    PanoramiaOfTable,
     Prediction,
     TrainedRuns,
     ZeroRun,
@@ -69,6 +70,12 @@ def plan(game: Any, claim: UpperBound | None, settings: Any, delta: float) -> di
     elif isinstance(game, Panoramia):
         plan |= {"shares": list(game.shares), "poor": game.poor, "rows": len(game.members)}
         plan["generator"] = type(game.generator).__name__ if game.generated is None else "rows that were given"
+        if isinstance(game, PanoramiaOfTable):
+            table = game.table
+            plan |= {"game": type(table).__name__, "generator": table.generator_words, "target": table.target_words}
+            plan |= {"helper": table.helper, "closeness": table.closeness}
+            plan |= {} if table.label is None else {"label": table.label}
+            plan |= {"features": table.features, "leave_out": list(table.leave_out), "files": table.digests}
         plan["fingerprint"] = game.fingerprint(settings.seed)
     elif isinstance(game, ZeroRun):
         plan |= {name: getattr(game, name) for name in ZERO_RUN}

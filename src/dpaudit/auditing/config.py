@@ -27,12 +27,12 @@ from dpaudit.bounds import Relation, UpperBound, round_up
 from dpaudit.bounds import relation as as_relation
 from dpaudit.evidence import load_evidence
 from dpaudit.execution import Execution, load_function
-from dpaudit.games import MultiRun, ObservationalTable, OneRun, Prediction, ZeroRunTable
+from dpaudit.games import MultiRun, ObservationalTable, OneRun, PanoramiaTable, Prediction, ZeroRunTable
 from dpaudit.planning import catches
 
 CLAIM_EXAMPLE = """for example --claim '{ mu = 1.0, delta = 1e-5, relation = "add-remove" }'"""
 SECTIONS = ("claim", "audit", "game", "execution")
-GAMES = ("multi_run", "one_run", "prediction", "observational", "zero_run", "evidence")
+GAMES = ("multi_run", "one_run", "prediction", "observational", "zero_run", "panoramia", "evidence")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +197,11 @@ def _game(
     if kind == "evidence":
         check_keys("game.evidence", table, ("file",))
         return load_evidence(folder / _text(table, "game.evidence", "file")), {}
-    tables: dict[str, Any] = {"observational": ObservationalTable, "zero_run": ZeroRunTable}
+    tables: dict[str, Any] = {
+        "observational": ObservationalTable,
+        "zero_run": ZeroRunTable,
+        "panoramia": PanoramiaTable,
+    }
     if kind in tables:
         known = tuple(f.name for f in fields(tables[kind]) if f.name != "folder")
         check_keys(f"game.{kind}", table, known)

@@ -11,6 +11,7 @@
 | `Panoramia` | known members, a generator, a model's outputs | `PairedScores` | one fair coin a pair, after training |
 | `ObservationalTable` | a table, a model or its predictions, as files | `CanaryScores` | as `Observational` |
 | `ZeroRunTable` | a table of members and non-members with scores, as files | `MemberScores` | as `ZeroRun` |
+| `PanoramiaTable` | a table of members, and a model or losses, as files | `PairedScores` | as `Panoramia` |
 
 `held_out_membership` is the interventional comparison of an observational audit: a random hold-out of non-members.
 `GradientsInOneRun` and `RecordsInOneRun` are such `scores`, of one training by the batched trainer.
@@ -25,6 +26,7 @@ from dpaudit.games.multi_run import Distinguisher, MultiRun, Score
 from dpaudit.games.observational import Observational, Played, held_out_membership
 from dpaudit.games.one_run import OneRun
 from dpaudit.games.panoramia import Panoramia, PanoramiaPlayed
+from dpaudit.games.panoramia_table import PanoramiaOfTable, PanoramiaTable
 from dpaudit.games.prediction import Prediction
 from dpaudit.games.tables import ObservationalTable
 from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
@@ -52,7 +54,9 @@ __all__ = [
     "ObservationalTable",
     "OneRun",
     "Panoramia",
+    "PanoramiaOfTable",
     "PanoramiaPlayed",
+    "PanoramiaTable",
     "Played",
     "Prediction",
     "RecordsInOneRun",

@@ -2,7 +2,8 @@
 
     members  ->  generator part | training part | audit part          (units, by the seed)
     generator part  ->  generator  ->  generated rows, the poor ones left out
-    training part + generated  ->  baseline (without the model), attack (the same guesser, with the model's outputs)
+    training part + generated  ->  baseline (without the model), attack (the same guesser, with the model's outputs,
+                                   if held rows show that they help; otherwise it is the baseline)
     audit part, pairs of a real and a generated unit, a fair coin each  ->  `PairedScores`
 
 The coins are tossed after training: where the generated unit is shown, a real one that is not was trained on instead.
@@ -45,7 +46,12 @@ PARTS = (0.25, 0.5, 1.0)
 """Of the training rows: the baseline's learning curve."""
 HELD = 0.25
 """Of the training units: what chooses among the classifiers."""
+WORTH = 2.0
+"""Standard errors by which the model's outputs must lower the log-loss of held rows, or the attack does without."""
+UNHEARD = "the baseline: what the model says did not help on held rows"
 LEVEL = 0.05
+SURE = 1e-6
+"""Probabilities of a guesser stay so far from 0, where their logarithms are taken."""
 RISES = 0.1
 """A baseline that gained so much closeness from its last doubling of rows may well gain more."""
 
@@ -269,6 +275,8 @@ class Panoramia:
         for name, target in targets.items():
             outputs = np.concatenate([known, _asked("target", target)(rows)], axis=1)
             attack = _Guess.of(lessons, outputs, label, candidates, seed)
+            if not attack.worth_more_than(baseline):
+                attack = replace(baseline, name=UNHEARD)
             evidence = PairedScores(
                 included=shown,
                 baseline=baseline.scores,
@@ -413,19 +421,30 @@ class _Guess:
     name: str
     curve: tuple[tuple[int, float], ...]
     scores: Matrix
+    held_losses: Matrix
+
+    def worth_more_than(self, other: _Guess) -> bool:
+        """Whether the log-loss of held rows is lower by more than chance would have it."""
+        gains = other.held_losses - self.held_losses
+        spread = float(gains.std(ddof=1)) / np.sqrt(gains.size)
+        return float(gains.mean()) > WORTH * spread
 
     @classmethod
     def of(cls, lessons: list[_Lesson], outputs: Matrix, label: Any, candidates: dict[str, Any], seed: int) -> _Guess:
         *parts, final = lessons
 
-        def shown(lesson: _Lesson, name: str) -> float:
-            return closeness_shown(lesson.scores(candidates[name], outputs, label, seed), label[lesson.judged])
+        def scores(lesson: _Lesson, name: str) -> Matrix:
+            return lesson.scores(candidates[name], outputs, label, seed)
 
-        found = {name: shown(parts[-1], name) for name in candidates}
-        best = max(found, key=lambda name: found[name])
-        curve = [(lesson.taught.size, shown(lesson, best)) for lesson in parts[:-1]]
-        curve.append((parts[-1].taught.size, found[best]))
-        return cls(best, tuple(curve), final.scores(candidates[best], outputs, label, seed))
+        held = {name: scores(parts[-1], name) for name in candidates}
+        truth = label[parts[-1].judged]
+        best = max(held, key=lambda name: closeness_shown(held[name], truth))
+        curve = [
+            (lesson.taught.size, closeness_shown(scores(lesson, best), label[lesson.judged])) for lesson in parts[:-1]
+        ]
+        curve.append((parts[-1].taught.size, closeness_shown(held[best], truth)))
+        right = np.where(truth == 1, held[best], 1.0 - held[best])
+        return cls(best, tuple(curve), scores(final, best), -np.log(np.maximum(right, SURE)))
 
 
 def closeness_shown(scores: Matrix, label: Any) -> float:
