@@ -63,7 +63,7 @@ def main() -> None:
         f"c >= {plain[0]:.2f}, sum >= {plain[1]:.2f}"
     )
     rows = rows_of(FULL, 1)
-    target = forest(rows.members, Encoded.of(rows.others, table_of(FULL.source)), FULL.trees, 1)
+    target = forest(rows.members, Encoded.of(rows.public, table_of(FULL.source)), FULL.trees, 1)
     began = time.perf_counter()
     region = estimators.panoramia(game_of(FULL, rows, target).play(seed=1))
     took = time.perf_counter() - began

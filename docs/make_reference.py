@@ -74,6 +74,7 @@ def render() -> str:
         "proxies",
         "propensity",
         "generators",
+        "views",
         "models",
         "opacus",
         "auditing",

@@ -43,6 +43,12 @@ def test_audit_files_load(text, tmp_path):
         (tmp_path / "audit.toml").write_text(text)
         assert load_config(tmp_path / "audit.toml").game.relation is da.Relation.LABEL
         return
+    if "game.panoramia" in text:
+        for file in (ROOT / "examples" / "panoramia").glob("*.*"):
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        (tmp_path / "audit.toml").write_text(text)
+        assert load_config(tmp_path / "audit.toml").game.relation is da.Relation.SUBSTITUTE
+        return
     if "game.zero_run" in text:
         (tmp_path / "people.csv").write_bytes((ROOT / "examples" / "zero_run" / "people.csv").read_bytes())
         assert load_config(tmp_path / "audit.toml").game.relation is da.Relation.SUBSTITUTE
@@ -143,6 +149,19 @@ def test_observed_examples(name, tmp_path):
         assert where.read_text() in PAGES["README.md"]
 
 
+def test_the_example_of_members_alone(tmp_path):
+    """The README shows what it prints, and its tables are what the script beside them makes."""
+    where = ROOT / "examples" / "panoramia"
+    line = [sys.executable, "-c", "from dpaudit.cli import main; main()", "run", where / "audit.toml"]
+    done = subprocess.run([*line, "--output", tmp_path], capture_output=True, text=True, check=True)
+    assert without_numbers(done.stdout).strip() in without_numbers(PAGES["README.md"])
+    assert where.joinpath("audit.toml").read_text() in PAGES["README.md"]
+    (tmp_path / "make_table.py").write_bytes((where / "make_table.py").read_bytes())
+    subprocess.run([sys.executable, tmp_path / "make_table.py"], check=True)
+    for name in ("members.csv", "others.csv"):
+        assert (tmp_path / name).read_text() == (where / name).read_text()
+
+
 def test_a_revealing_column_ends_as_the_guide_shows(tmp_path):
     """And the table of the example is what the script beside it makes, up to the last digits of a forest."""
     where = ROOT / "examples" / "zero_run"
@@ -160,8 +179,19 @@ def test_a_revealing_column_ends_as_the_guide_shows(tmp_path):
 
 @pytest.mark.parametrize("number", [10, 11, 13])
 def test_examples_of_the_guide_print_what_it_shows(number):
+    shown, found = example_of_section(number)
+    assert found == shown
+
+
+def test_the_example_of_generated_non_members():
+    """With trees in it: up to numbers."""
+    shown, found = example_of_section(14)
+    assert without_numbers(found) == without_numbers(shown)
+
+
+def example_of_section(number):
     section = PAGES["guide.md"].split(f"## {number}. ")[1]
     code = re.search(r"```python\n(.*?)```", section, re.S).group(1)
     shown = re.search(r"It prints:\n\n```\n(.*?)```", section, re.S).group(1)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout == shown
+    return shown, found.stdout

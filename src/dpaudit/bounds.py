@@ -334,7 +334,7 @@ class ClosenessRegion:
         """What the region says of epsilon: for an asserted closeness a bound, by itself an estimate."""
         half = "; half under add-remove" if self.delta == 0.0 and self.closeness_slack == 0.0 else ""
         return (
-            f"epsilon >= {round_down(self.total)} - c, c being the closeness of the generator{half}",
+            f"epsilon >= {round_down(self.total)} - c, c being how close the generator is to real {self.unit}s{half}",
             f"estimate, not a bound: epsilon about {round_down(self.difference)}",
         )
 

@@ -191,7 +191,11 @@ def test_a_model_that_fails_is_a_failed_audit(folder):
         ({"members": "one.csv"}, "column 'clicked' must take at least two values, got one"),
         ({"members": "infinite.csv"}, "column 'age' must be finite, got inf in 1 rows"),
         ({"generated": "texts.csv"}, "column 'age' must be of one kind in all files"),
-        ({"generated": "few.csv"}, "`generated` must hold at least"),
+        ({"generated": "few.csv"}, "`generated` must hold other rows than `members`, got 20 of 20 that are the same"),
+        ({"generated": "fewer.csv"}, "`generated` must hold at least"),
+        ({"nonmembers": "copied.csv"}, "`nonmembers` must hold other rows than `members`, got 400 of 400"),
+        ({"nonmembers": "fewer.csv"}, "`nonmembers` must hold at least 40 rows to compare with, got 15"),
+        ({"nonmembers": "third.csv"}, "column 'clicked' must have the values that members have, got 'maybe'"),
         ({"members": "few.csv"}, "`members` must be enough for parts of ten"),
     ],
 )
@@ -203,6 +207,9 @@ def test_refusals(folder, more, words):
     frame.assign(clicked="no").to_csv(folder / "one.csv", index=False)
     frame.assign(age="old").to_csv(folder / "texts.csv", index=False)
     frame[:20].to_csv(folder / "few.csv", index=False)
+    frame.to_csv(folder / "copied.csv", index=False)
+    people(15, seed=9).to_csv(folder / "fewer.csv", index=False)
+    people(50, seed=9).assign(clicked="maybe").to_csv(folder / "third.csv", index=False)
     with pytest.raises(InputError, match=words):
         table(folder, **more).play(seed=1)
 
@@ -219,3 +226,11 @@ def test_refusals(folder, more, words):
 def test_refusals_of_losses(folder, more, words):
     with pytest.raises(InputError, match=words):
         losses(folder, **more).play(seed=1)
+
+
+def test_labels_that_are_whole_numbers_in_one_file_only():
+    """1 and 1.0 are one label; 0.5 is none of the members'."""
+    column = _Column.of("y", [np.array([0, 1, 1]), np.array([0.0, 1.0])], label=True)
+    assert column.coded(np.array([1.0, 0.0])).tolist() == [1.0, 0.0]
+    with pytest.raises(InputError, match=r"column 'y' must have the values that members have, got '0.5'"):
+        column.coded(np.array([0.5, 1.0]))

@@ -40,6 +40,7 @@ from dpaudit.games import (
     Observational,
     ObservationalTable,
     Panoramia,
+    PanoramiaTable,
     Prediction,
     TrainedRuns,
     ZeroRun,
@@ -227,6 +228,7 @@ def conduct(
     """The audit of a game whose every setting is decided; `fresh` forgets the runs of the store."""
     execution = execution or Execution()
     began = time.perf_counter()
+    game = game.game(settings.seed) if isinstance(game, PanoramiaTable) else game
     played = isinstance(game, Game)
     if settings.fail_if is not None and isinstance(game, PairedScores | OutputCounts | Prediction | Panoramia):
         raise InputError(f"`fail_if` needs a bound on epsilon or mu, and {type(game).__name__} gives none.")
@@ -287,6 +289,10 @@ def conduct(
     if "shift" in figures:
         curve = {"statement": "lower bound on epsilon at every tau, the curve", "error": 1.0 - settings.confidence}
         budget = (*budget, {**curve, "spent": "a few numbers of guesses, fixed in advance, Bonferroni"})
+    if checks.get("comparisons", {}).get("real_epsilon") is not None:
+        error = {"error": 1.0 - settings.confidence}
+        beside = ("with real non-members, epsilon", "GuessPath"), ("by the loss alone, epsilon", "guess path")
+        budget = (*budget, *({"statement": what, **error, "spent": spent} for what, spent in beside))
     return Audit(
         **common,
         bounds=bounds,

@@ -14,6 +14,9 @@ from dpaudit.auditing.record import Bound
 from dpaudit.bounds import ClosenessRegion, Verdict, percent, round_down
 from dpaudit.games import Panoramia, PanoramiaOfTable, PanoramiaPlayed
 
+LITTLE = 0.1
+"""Less closeness than that on validation rows tells a close generator and a weak baseline not apart."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Made(Observed):
@@ -53,24 +56,25 @@ def _comparisons(game: PanoramiaOfTable, *, seed: int, confidence: float, delta:
     real = replace(game, members=game.members[rows]).with_real(game.nonmembers).play(seed=seed)
     alone = game.one_run(game.nonmembers, seed=seed)
     one_run = estimators.epsilon_from_canaries(alone, delta=delta, confidence=confidence)
-    found: dict[str, Any] = {"one_run_epsilon": one_run.epsilon, "one_run_pairs": int(alone.included.size)}
-    pairs = int(real.included.size)
+    pairs, alone_pairs = int(real.included.size), int(alone.included.size)
+    found: dict[str, Any] = {"real_pairs": pairs, "one_run_pairs": alone_pairs}
     try:
         region = estimators.panoramia(real, delta=delta, confidence=confidence, asserted_closeness=0.0)
     except InputError:
-        words = "could be told from the members without the model, so that they bound nothing"
-        found |= {"real_epsilon": None, "real_pairs": pairs}
-    else:
-        epsilon = region.epsilon().epsilon or 0.0
-        words = f"showed epsilon >= {round_down(epsilon)} by the same guessers ({pairs:,} pairs)"
-        found |= {"real_epsilon": epsilon, "real_pairs": pairs}
+        sentence = (
+            "The real non-members can be told from the members without the model, so neither they nor the loss alone "
+            "bound anything."
+        )
+        return {"sentence": sentence, **found, "real_epsilon": None, "one_run_epsilon": None}
+    epsilon = region.epsilon().epsilon or 0.0
     sentence = (
-        f"Real non-members in the place of generated rows {words}; the loss alone, in the manner of a one-run audit, "
-        f"epsilon >= {round_down(one_run.epsilon or 0.0)} ({alone.included.size:,} pairs). Each is a bound of its own "
-        f"at delta {delta:g} with {percent(confidence)} confidence, {game.relation} of one record, if these "
-        "non-members are draws of the members' law."
+        f"Real non-members in the place of generated rows showed epsilon >= {round_down(epsilon)} by the same guessers "
+        f"({pairs:,} pairs); the loss alone, in the manner of a one-run audit, epsilon >= "
+        f"{round_down(one_run.epsilon or 0.0)} ({alone_pairs:,} pairs). Each is a bound of its own at delta {delta:g} "
+        f"with {percent(confidence)} confidence, {game.relation} of one record, if these non-members are draws of the "
+        "members' law."
     )
-    return {"sentence": sentence, **found}
+    return {"sentence": sentence, **found, "real_epsilon": epsilon, "one_run_epsilon": one_run.epsilon}
 
 
 def _words(played: PanoramiaPlayed) -> dict[str, Any]:
@@ -80,8 +84,12 @@ def _words(played: PanoramiaPlayed) -> dict[str, Any]:
         sentence = (
             f"{found}: it still rises, so the difference of attack and baseline over-states what the model leaks."
         )
+    elif played.curve[-1][1] < LITTLE:
+        sentence = f"{found}, next to nothing: the generator is close to real records, or the baseline is weak."
     else:
         sentence = f"{found}: more rows hardly help it."
+    if not played.heard:
+        sentence += " The attack is the baseline: what the model says did not help on held rows."
     return {
         "sentence": sentence,
         "rows": [rows for rows, _ in played.curve],

@@ -15,7 +15,7 @@ from dpaudit.auditing import Audit, Audits, conduct, load_audits
 from dpaudit.auditing.config import Configured, load_config
 from dpaudit.cli._app import Json, app, interruptible, print_json, stdout_for_data
 from dpaudit.execution import Execution
-from dpaudit.games import Game, ObservationalTable, Panoramia, PanoramiaTable, ZeroRunTable
+from dpaudit.games import Game, ObservationalTable, PanoramiaTable, ZeroRunTable
 from dpaudit.games._coins import HINT, hides
 from dpaudit.reporting import summary_text, write_html
 
@@ -77,14 +77,13 @@ def run(
 def _run_one(one: Configured, place: Path, execution: Execution, fresh: bool) -> Audit:
     """One audit; its runs are kept beside its record, named by their plan."""
     store = None
-    game = _game(one)
-    at_once = isinstance(game, ObservationalTable | ZeroRunTable | Panoramia)  # nothing there is run twice
-    if isinstance(game, Game) and not at_once:
-        store = place.with_name(f"{place.name}-{game.fingerprint(one.settings.seed)[:12]}.runs")
+    at_once = isinstance(one.game, ObservationalTable | ZeroRunTable | PanoramiaTable)  # nothing there is run twice
+    if isinstance(one.game, Game) and not at_once:
+        store = place.with_name(f"{place.name}-{one.game.fingerprint(one.settings.seed)[:12]}.runs")
         if store.exists() and not fresh:
             print(f"going on from the runs kept in {store} (--fresh runs them again)", file=sys.stderr)
     found = conduct(
-        game, one.claim, one.settings, claim_source=one.source, execution=execution, store=store, fresh=fresh
+        one.game, one.claim, one.settings, claim_source=one.source, execution=execution, store=store, fresh=fresh
     )
     if found.observed is not None:
         found.observed.save(place.with_name(f"{place.name}.evidence.parquet"))
@@ -92,18 +91,12 @@ def _run_one(one: Configured, place: Path, execution: Execution, fresh: bool) ->
     return found
 
 
-def _game(one: Configured) -> Any:
-    """What is played: of a table of members the game that it makes."""
-    return one.game.game(one.settings.seed) if isinstance(one.game, PanoramiaTable) else one.game
-
-
 def _commitment(one: Configured) -> str:
-    game = _game(one)
-    if not isinstance(game, Game):
+    if not isinstance(one.game, Game):
         raise InputError("there are no coins to commit to: the evidence is already there.")
     if not hides(one.settings.seed):
         print(f"note: the seed {one.settings.seed} can be guessed, and the coins with it; {HINT}.", file=sys.stderr)
-    return f"{one.settings.name} {game.commitment(one.settings.seed)}"
+    return f"{one.settings.name} {one.game.commitment(one.settings.seed)}"
 
 
 @app.command()

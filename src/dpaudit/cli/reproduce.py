@@ -21,6 +21,7 @@ class Paper(StrEnum):
     """What can be reproduced."""
 
     OBSERVATIONAL = "observational"
+    PANORAMIA = "panoramia"
     PREDICTION = "prediction"
     SUBSTITUTE = "substitute"
     ZERO_RUN = "zero-run"
@@ -30,7 +31,9 @@ class Paper(StrEnum):
 def reproduce(
     paper: Annotated[
         Paper,
-        typer.Argument(help="Which paper: observational (000), substitute (001), prediction (002) or zero-run (003)."),
+        typer.Argument(
+            help="Paper: observational (000), substitute (001), prediction (002), zero-run (003) or panoramia (004)."
+        ),
     ],
     figure: Annotated[
         list[str] | None, typer.Option(help="Only these figures or tables (table-1); default all.")
@@ -88,6 +91,10 @@ def _experiments(paper: Paper) -> tuple[Any, Any, Any, dict[str, tuple[str, ...]
         from dpaudit.papers import prediction
 
         return prediction, prediction.FULL, prediction.QUICK, {"all": tuple(prediction.FIGURES)}
+    if paper is Paper.PANORAMIA:
+        from dpaudit.papers import panoramia
+
+        return panoramia, panoramia.FULL, panoramia.QUICK, panoramia.ONLY
     if paper is Paper.ZERO_RUN:
         from dpaudit.papers import zero_run
 

@@ -43,6 +43,7 @@ Game = (
     | ZeroRun
     | ZeroRunTable
     | Panoramia
+    | PanoramiaTable
 )
 """Whatever can be played."""
 

@@ -47,7 +47,6 @@ PARTS = (0.25, 0.5, 1.0)
 HELD = 0.25
 """Of the training units: what chooses among the classifiers."""
 WORTH = 2.0
-"""Standard errors by which the model's outputs must lower the log-loss of held rows, or the attack does without."""
 UNHEARD = "the baseline: what the model says did not help on held rows"
 LEVEL = 0.05
 SURE = 1e-6
@@ -76,6 +75,11 @@ class PanoramiaPlayed:
     chosen: tuple[str, str]
     left_out: float
     attack_curve: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def heard(self) -> bool:
+        """Whether the attack listens to the model; if not, it is the baseline."""
+        return self.chosen[1] != UNHEARD
 
     @property
     def rising(self) -> bool:
@@ -114,6 +118,10 @@ class Panoramia:
         Share of generated rows that are left out because a classifier, trained on the generator's own rows, is surest
         that they are made. It becomes a threshold on rows that are used for nothing else, so that those that stay are
         independent draws still.
+    worth
+        Standard errors by which the model's outputs must lower the log-loss of held rows; otherwise the attack is the
+        baseline, so that a model that leaks nothing shows nothing but for chance. The price is leakage of a few rows
+        that held ones do not show; None always listens to the model.
     group, unit
         Rows of one unit (chunks of a document, rows of a person) share a coin; their scores are averaged. A generated
         unit has as many rows.
@@ -129,6 +137,7 @@ class Panoramia:
     shares: tuple[float, float, float] = SHARES
     taught: float = 1.0
     poor: float = 0.0
+    worth: float | None = WORTH
     group: Any = None
     unit: str = "record"
 
@@ -145,6 +154,8 @@ class Panoramia:
             raise InputError(f"`shares` must be three that add up to 1, got {self.shares}.")
         check.number("poor", self.poor, low=0.0, high=0.9)
         check.number("taught", self.taught, low=0.01, high=1.0)
+        if self.worth is not None:
+            check.number("worth", self.worth)
         made = None
         if self.generated is not None:
             made = as_rows("generated", self.generated)
@@ -190,7 +201,7 @@ class Panoramia:
     def fingerprint(self, seed: int) -> str:
         """What a record of this game belongs to."""
         made = self.generator if self.generated is None else self.generated
-        named = (self.shares, self.taught, self.poor, self.unit, seed)
+        named = (self.shares, self.taught, self.poor, self.worth, self.unit, seed)
         guessers = (self.target, self.helper, self.view, self._candidates())
         return fingerprint([named, self.members, self.group, made, *guessers])
 
@@ -198,6 +209,8 @@ class Panoramia:
 
     def with_real(self, nonmembers: Any) -> Panoramia:
         """The same target and guessers on real non-members (the paper's RM;RN): closeness 0 holds by construction."""
+        if self.group is not None:
+            raise InputError("`with_real` compares single records, and these share units.", "leave `group` out.")
         return replace(self, generated=nonmembers, helper=None, poor=0.0)
 
     def one_run(self, nonmembers: Any, *, seed: int) -> CanaryScores:
@@ -275,7 +288,7 @@ class Panoramia:
         for name, target in targets.items():
             outputs = np.concatenate([known, _asked("target", target)(rows)], axis=1)
             attack = _Guess.of(lessons, outputs, label, candidates, seed)
-            if not attack.worth_more_than(baseline):
+            if self.worth is not None and not attack.gains(baseline, units=group[lessons[-2].judged], least=self.worth):
                 attack = replace(baseline, name=UNHEARD)
             evidence = PairedScores(
                 included=shown,
@@ -423,11 +436,11 @@ class _Guess:
     scores: Matrix
     held_losses: Matrix
 
-    def worth_more_than(self, other: _Guess) -> bool:
-        """Whether the log-loss of held rows is lower by more than chance would have it."""
-        gains = other.held_losses - self.held_losses
-        spread = float(gains.std(ddof=1)) / np.sqrt(gains.size)
-        return float(gains.mean()) > WORTH * spread
+    def gains(self, other: _Guess, *, units: Any, least: float) -> bool:
+        """Whether the log-loss of held units is lower by so many standard errors."""
+        place = np.unique(units, return_inverse=True)[1].ravel()
+        each = np.bincount(place, weights=other.held_losses - self.held_losses)
+        return float(each.mean()) > least * float(each.std(ddof=1)) / np.sqrt(each.size)
 
     @classmethod
     def of(cls, lessons: list[_Lesson], outputs: Matrix, label: Any, candidates: dict[str, Any], seed: int) -> _Guess:

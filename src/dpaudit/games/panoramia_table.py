@@ -12,7 +12,7 @@ loss = "loss"
 nonmembers = "held_out.parquet"           # for comparisons beside the result
 unit = "owner_id"
 
-Texts become codes, one a value; dates become days. In Python: `da.audit(PanoramiaTable(...).game(seed), seed=seed)`.
+Texts become codes, one a value; dates become days. In Python: `da.audit(PanoramiaTable(...), seed=7)`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ from dpaudit.generators import GaussianCopula, SequentialTrees, TreeMarginals
 GENERATORS = {"sequential trees": SequentialTrees, "tree marginals": TreeMarginals, "gaussian copula": GaussianCopula}
 MOST = 1000
 """Values of a text column."""
+COPIES = 0.5
+"""Rows of few columns may well be equal; more than this share of them are the same rows."""
+FEWEST = 40
+"""Non-members: half of them to learn from, half to audit."""
 SURE = 1e-7
 """Probabilities stay so far from 0 and 1."""
 
@@ -221,6 +225,7 @@ class PanoramiaTable:
         names = [*self.features, *([] if self.label is None else [self.label])]
         columns = [_Column.of(name, [found[name] for found in read.values()], name == self.label) for name in names]
         rows = {field: self._rows(columns, found) for field, found in read.items()}
+        self._check_rows(rows)
         table = _Coded(tuple(columns), self.label is not None)
         group = None if self.unit is None else _tables.without_gaps(self.unit, read["members"][self.unit])
         audited = _Loss() if self.model is None else _Model(self.model, self.folder, table)
@@ -239,6 +244,20 @@ class PanoramiaTable:
             table=self,
             nonmembers=rows.get("nonmembers"),
         )
+
+    def _check_rows(self, rows: dict[str, Matrix]) -> None:
+        """Files of other names may still hold the same rows; and a comparison needs some of them."""
+        seen = {field: {row.tobytes() for row in found} for field, found in rows.items()}
+        for field, other in (("generated", "members"), ("nonmembers", "members"), ("nonmembers", "generated")):
+            if field in rows and other in rows:
+                copies = sum(row.tobytes() in seen[other] for row in rows[field])
+                if copies > COPIES * len(rows[field]):
+                    same = f"{copies:,} of {len(rows[field]):,} that are the same"
+                    raise InputError(f"`{field}` must hold other rows than `{other}`, got {same}.")
+        if "nonmembers" in rows and len(rows["nonmembers"]) < FEWEST:
+            raise InputError(
+                f"`nonmembers` must hold at least {FEWEST} rows to compare with, got {len(rows['nonmembers'])}."
+            )
 
     def _rows(self, columns: list[_Column], found: dict[str, NDArray[Any]]) -> Matrix:
         """Codes and numbers, the label after the features, the losses last."""
@@ -311,7 +330,9 @@ class _Column:
         whole = all(part.dtype.kind in "iu" for part in parts)
         if not (label or texts[0]):
             return cls(name, None, whole)
-        found = np.unique(np.concatenate([_known(name, part, label) for part in parts]))
+        found = np.unique(
+            _known(name, parts[0], label) if label else np.concatenate([_known(name, part, label) for part in parts])
+        )
         if len(found) > MOST:
             raise InputError(
                 f"column {name!r} must have at most {MOST:,} values, got {len(found):,}.",
@@ -319,20 +340,27 @@ class _Column:
             )
         if label and len(found) < 2:
             raise InputError(f"column {name!r} must take at least two values, got one.")
-        return cls(name, tuple(str(level) for level in found), whole)
+        return cls(name, tuple(_text(level) for level in found.tolist()), whole)
 
     def coded(self, column: NDArray[Any]) -> Matrix:
         if self.levels is None:
             return _numbers(self.name, column)
         place = {level: number for number, level in enumerate(self.levels)}
-        label = column.dtype != object
-        return np.array([place[str(value)] for value in _known(self.name, column, label).tolist()], dtype=np.float64)
+        texts = [_text(value) for value in _known(self.name, column, column.dtype != object).tolist()]
+        strange = next((text for text in texts if text not in place), None)
+        if strange is not None:
+            raise InputError(f"column {self.name!r} must have the values that members have, got {strange!r}.")
+        return np.array([place[text] for text in texts], dtype=np.float64)
 
     def plain(self, codes: Matrix) -> NDArray[Any]:
         """What a model is shown: texts, and whole numbers where all of them are."""
         if self.levels is None:
             return np.rint(codes).astype(np.int64) if self.whole else codes
         return np.array(self.levels, dtype=object)[codes.astype(np.int64)]
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _known(name: str, column: NDArray[Any], label: bool) -> NDArray[Any]:

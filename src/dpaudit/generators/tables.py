@@ -36,7 +36,8 @@ def drawn(generator: Any, rows: Any, count: int, *, seed: int) -> Matrix:
     """So many rows from a generator that was fitted to `rows`: one of this module, or anything of scikit-learn's style.
 
     A seed goes to whatever takes one (`seed=`, or a parameter `random_state`); of a pair (rows, labels), as mixtures
-    return, the rows are taken.
+    return, the rows are taken. They come in random order: mixtures return theirs component by component, and the first
+    of them would follow another law than the last.
     """
     x = as_rows("rows", rows)
     if not hasattr(generator, "fit"):
@@ -53,7 +54,7 @@ def drawn(generator: Any, rows: Any, count: int, *, seed: int) -> Matrix:
     made = as_rows("samples", found[0] if isinstance(found, tuple) else found)
     if made.shape != (count, x.shape[1]):
         raise InputError(f"`sample` must return {count} rows of {x.shape[1]} columns, got shape {made.shape}.")
-    return made
+    return np.asarray(made[stream(seed, "order of samples").permutation(count)])
 
 
 def _called(function: Any, argument: Any, seed: int) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import statistics
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ TABLES = (
     ("observational", "leaky"),
     ("observational", "pate-fm"),
     *(("prediction", name) for name in "345"),
+    ("panoramia", "generators"),
 )
 LADDER = {
     "exact": ("-", "exact divergence"),
@@ -31,6 +33,8 @@ LADDER = {
 TALL = {("observational", "1"): (4.6, 6.4), ("observational", "5"): (5.4, 3.6), ("prediction", "E"): (3.6, 5.0)}
 """Width of a panel and height of figures whose lines have names of their own."""
 MARKS = "osD^vPX"
+OWN_LEGENDS = ("panoramia",)
+"""Papers whose panels show other lines each."""
 LINES = {"add_remove": ("add/remove, promised", ":"), "substitute": ("substitute, promised", "-")}
 BY_GROUP = ("substitute by group privacy", "--")
 
@@ -53,8 +57,10 @@ def svg(outcome: Outcome) -> str:
         for ax, (title, rows) in zip(axes, panels, strict=True):
             draw(ax, rows)
             ax.set_title(title, fontsize=9)
+            if outcome.paper in OWN_LEGENDS and ax.get_legend_handles_labels()[1]:
+                ax.legend(fontsize=6, frameon=False)
         handles, labels = axes[0].get_legend_handles_labels()
-        if labels:
+        if labels and outcome.paper not in OWN_LEGENDS:
             figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None})
@@ -67,6 +73,18 @@ def _steady(text: str) -> str:
     for number, name in enumerate(names):
         text = re.sub(rf"\b{name}\b", f"id{number}", text)
     return re.sub(r"-?\d+\.\d{3,}", lambda found: f"{float(found[0]) + 0.0:.2f}", text)
+
+
+TAUGHT = "rows to learn from"
+AGAINST_RECALL: tuple[Any, ...] = (
+    "share",
+    {"median_total_alone": ""},
+    "target",
+    ("share called real", "bound of this share alone, median"),
+)
+TOTALS = {"median_total": "{c+epsilon}_lb"}
+BOTH = {"closeness": "c_lb", "total": "{c+epsilon}_lb"}
+GROWTH = {"median_total": "{c+epsilon}_lb", "median_closeness": "c_lb"}
 
 
 PANEL = {
@@ -88,6 +106,10 @@ PANEL = {
     ("zero-run", "2a"): "mu",
     ("zero-run", "2b"): "pair",
     ("zero-run", "2c"): "pair",
+    **{("panoramia", name): "modality" for name in ("3", "4", "5", "6", "10", "12")},
+    ("panoramia", "9"): "panel",
+    ("panoramia", "13"): "target",
+    ("panoramia", "14"): "target",
 }
 KIND = {("zero-run", "2b"): "resamples"}
 """Figures of which only the lines of one kind are drawn."""
@@ -297,6 +319,28 @@ def _propensities(ax: Any, rows: list[dict[str, Any]]) -> None:
     ax.set_ylabel("rows")
 
 
+def _drawn_along(x: str, y: dict[str, str], by: str | None, words: tuple[str, str], *, log: bool = False) -> Any:
+    """Lines of one or several numbers against another, a line each group; where a point has several games, medians."""
+
+    def draw(ax: Any, rows: list[dict[str, Any]]) -> None:
+        groups = [None] if by is None else list(dict.fromkeys(_of(rows, by)))
+        for number, group in enumerate(groups):
+            own = [row for row in rows if by is None or row[by] == group]
+            places = sorted(set(_of(own, x)))
+            for line, (key, label) in zip(("-", "--", ":"), y.items(), strict=False):
+                here = [place for place in places if all(row[key] is not None for row in own if row[x] == place)]
+                medians = [statistics.median(row[key] for row in own if row[x] == place) for place in here]
+                name = ", ".join(word for word in (str(group or ""), label) if word)
+                mark = MARKS[number % len(MARKS)]
+                ax.plot(here, medians, f"{line}{mark}", ms=3, lw=1, color=f"C{number % 10}", label=name)
+        if log:
+            ax.set_xscale("log")
+        ax.set_xlabel(words[0])
+        ax.set_ylabel(words[1])
+
+    return draw
+
+
 def _of(rows: list[dict[str, Any]], key: str) -> list[Any]:
     return [row[key] for row in rows]
 
@@ -317,4 +361,16 @@ DRAWN: dict[tuple[str, str], Callable[[Any, list[dict[str, Any]]], None]] = {
     ("zero-run", "2a"): _drift,
     ("zero-run", "2b"): _resampled,
     ("zero-run", "2c"): _propensities,
+    ("panoramia", "2"): _drawn_along("training_rows", {"closeness": ""}, None, (TAUGHT, "c_lb, median"), log=True),
+    ("panoramia", "3"): _drawn_along(
+        "recall", {"precision_estimate": ""}, "target", ("recall", "precision (estimate)")
+    ),
+    **{("panoramia", name): _drawn_along(*AGAINST_RECALL, log=True) for name in ("4", "5", "12")},
+    ("panoramia", "6"): _drawn_along("pairs", TOTALS, "target", ("audited pairs", "medians"), log=True),
+    ("panoramia", "9"): _drawn_along("training_rows", {"closeness": ""}, None, (TAUGHT, "c_lb, median"), log=True),
+    ("panoramia", "10"): _drawn_along("guesses", {"right": ""}, "target", ("items called real", "right"), log=True),
+    ("panoramia", "11"): _drawn_along("training_rows", BOTH, None, (TAUGHT, "medians"), log=True),
+    ("panoramia", "13"): _drawn_along("loss", {"share": ""}, "group", ("loss", "share of rows")),
+    ("panoramia", "14"): _drawn_along("loss", {"share": ""}, "group", ("mean loss of a token", "share of chunks")),
+    ("panoramia", "15"): _drawn_along("degree", GROWTH, None, ("parameters", "medians"), log=True),
 }
