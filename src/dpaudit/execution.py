@@ -295,16 +295,18 @@ class Execution:
             parallel = joblib.Parallel(
                 n_jobs=self.workers, return_as="generator_unordered", batch_size=1, pre_dispatch="4 * n_jobs"
             )
-            parent = os.getpid()
-            results = parallel(joblib.delayed(_in_worker)(work, number, job, parent) for number, job in todo)
+            parent, results = os.getpid(), None
             try:
+                # a worker may die while jobs are still handed out
+                results = parallel(joblib.delayed(_in_worker)(work, number, job, parent) for number, job in todo)
                 for result in results:  # noqa: UP028 - `yield from` would close joblib's generator, with its warning
                     yield result
             except Exception as problem:
                 raise _understood(problem) from None
             finally:
                 with warnings.catch_warnings(action="ignore"):  # that jobs in flight are given up is meant
-                    results.close()
+                    if results is not None:
+                        results.close()
 
     @contextlib.contextmanager
     def _bar(self, title: str, total: int, finished: int) -> Iterator[Callable[[], None]]:
