@@ -6,7 +6,6 @@ import pytest
 from dpaudit import InputError
 from dpaudit.generators import Adversarial, drawn
 
-pytest.importorskip("torch")
 SMALL = Adversarial(noise=8, width=8, epochs=20, batch=32, rate=1e-3, levels=4)
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from dpaudit import InputError
 from dpaudit.generators import drawn
 from dpaudit.generators.images import PLAN, PixelGrids, _Coarse, _Grid, _joined, _split
 
-torch = pytest.importorskip("torch")
 SMALL = PixelGrids(side=12, levels=4, hidden=72, width=12, blocks=1, epochs=(40, 20, 20), batch=32, rate=5e-3)
 
 

@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from dpaudit import InputError
-
-torch = pytest.importorskip("torch")
-
-from dpaudit.generators import _language, drawn  # noqa: E402
-from dpaudit.generators._language import Shape  # noqa: E402
-from dpaudit.generators.texts import LanguageModel  # noqa: E402
+from dpaudit.generators import _language, drawn
+from dpaudit.generators._language import Shape
+from dpaudit.generators.texts import LanguageModel
 
 SMALL = Shape(vocabulary=20, width=16, layers=2, heads=2)
 

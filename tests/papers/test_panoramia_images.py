@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 from dpaudit import estimators
 from dpaudit.execution import Execution
@@ -11,7 +12,6 @@ from dpaudit.papers import _image_models as models
 from dpaudit.papers import panoramia_images
 from dpaudit.papers.panoramia_images import GROUPS, HELPERS, QUICK
 
-torch = pytest.importorskip("torch")
 HERE = Execution(workers=1, progress=False)
 
 

@@ -7,10 +7,6 @@ import pytest
 
 from dpaudit import estimators
 from dpaudit.execution import Execution
-
-pytest.importorskip("torch")
-pytest.importorskip("tokenizers")
-
 from dpaudit.papers import panoramia_texts as texts
 
 QUICK = texts.QUICK

@@ -7,7 +7,6 @@ from sklearn.metrics import roc_auc_score
 from dpaudit import InputError
 from dpaudit.views import ImageView
 
-pytest.importorskip("torch")
 VIEW = ImageView(shape=(12, 12), width=6, epochs=6, rate=5e-3)
 
 

@@ -5,9 +5,6 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from dpaudit import InputError
-
-pytest.importorskip("torch")
-
 from dpaudit.generators._language import Shape
 from dpaudit.views.texts import TokenView
 
