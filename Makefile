@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` and `make test`. Each sets up its own environment first: the demo with the core
-# and its small extras, the tests with everything (torch and Opacus too).
+# and its small extras, the tests with everything (torch and Opacus too, and experiments/, a package of its own).
 PYTHON ?= python3.11
 BIN := .venv/bin
 CORE := .venv/.core
@@ -7,7 +7,7 @@ STAMP := .venv/.everything
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo test browser lint benchmark calibration data papers reference clean
+.PHONY: demo test browser lint benchmark mutation calibration data papers reference clean
 
 demo: $(CORE)
 	$(BIN)/dpaudit demo --output demo
@@ -25,6 +25,10 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Breaks one statistically critical line at a time, and expects a named test to notice: about two minutes on two cores.
+mutation: $(STAMP)
+	$(BIN)/python -m tests.mutation.run
+
 benchmark: $(STAMP)
 	$(BIN)/python benchmarks/estimators.py
 	$(BIN)/python benchmarks/execution.py
@@ -36,7 +40,7 @@ benchmark: $(STAMP)
 
 # Fetches 437 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm and apt-get. Only the experiments of papers want it.
 data: $(STAMP)
-	$(BIN)/python -m dpaudit.data all
+	$(BIN)/python -m dpaudit_experiments.data all
 
 # The experiments of papers 000 to 004, after `make data`: some four and a half hours on two cores.
 papers: $(STAMP)
@@ -60,8 +64,8 @@ $(CORE): pyproject.toml constraints.txt
 	$(PIP) -e '.[accounting,dask,data]'
 	touch $(CORE)
 
-$(STAMP): $(CORE)
-	$(PIP) -e '.[accounting,catboost,dask,data,dev,llm,onnx,opacus,text,torch]'
+$(STAMP): $(CORE) experiments/pyproject.toml
+	$(PIP) -e '.[accounting,catboost,dask,data,dev,llm,onnx,opacus,torch]' -e './experiments[all]'
 	touch $(STAMP)
 
 clean:

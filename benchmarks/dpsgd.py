@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from dpaudit.mechanisms.dpsgd import DpSgd, draws, train
+from dpaudit.mechanisms.dpsgd import DPSGDConfig, sampling, train
 
 with warnings.catch_warnings(action="ignore"):
     import opacus
@@ -36,13 +36,13 @@ def reference_loop() -> float:
 
 
 def ours(outputs: int, rate: float) -> float:
-    recipe = DpSgd(
+    config = DPSGDConfig(
         noise_multiplier=1.0, sampling_rate=rate, steps=STEPS, clip=2.0, learning_rate=0.001, classes=outputs,
         loss="logistic" if outputs == 1 else "softmax",
     )  # fmt: skip
     x, y = problem(outputs)
     began = time.perf_counter()
-    train(recipe, x, y, models=MODELS, seed=1, threads=THREADS, final=False)
+    train(config, x, y, models=MODELS, seed=1, threads=THREADS, final=False)
     return (time.perf_counter() - began) / MODELS
 
 
@@ -51,7 +51,7 @@ def noise_alone(outputs: int) -> float:
     blocks = 400 // outputs
 
     def one(block: int) -> None:
-        draws.gaussian(draws.keyed(1, block, 1, draws.STEP), (FEATURES, 64, outputs))
+        sampling.gaussian(sampling.keyed(1, block, 1, sampling.STEP), (FEATURES, 64, outputs))
 
     with ThreadPoolExecutor(THREADS) as pool:
         began = time.perf_counter()

@@ -14,10 +14,10 @@ import tracemalloc
 import numpy as np
 
 import dpaudit as da
-from dpaudit import _poisson_binomial, estimators, mechanisms, tradeoff
+from dpaudit import _binomial, estimators, mechanisms, tradeoff
 from dpaudit.estimators import canaries, runs
 from dpaudit.estimators.thresholds import EProcess
-from dpaudit.mechanisms import known
+from dpaudit.testing import ground_truth
 
 
 def reference_loop() -> float:
@@ -116,10 +116,10 @@ def part_two() -> None:
     show("noisy argmax of 250 teachers, 10 classes", seconds(lambda: argmax(law, teachers=250, sigma=40.0)))
     different = seconds(lambda: argmax(law, teachers=250, sigma=40.0, special=odd))
     show("the same with one different teacher", different, "paper 002 simulates 1e8 trials")
-    pairs = known.GeneratedPairs(2.0, 0.0, 20_000).sample(rng)
+    pairs = ground_truth.GeneratedPairs(2.0, 0.0, 20_000).sample(rng)
     show("panoramia, exact path over 20,000 items", seconds(lambda: estimators.panoramia(pairs)))
     rates = 0.3 + 0.6 * rng.random(20_000)
-    fast = seconds(lambda: _poisson_binomial.law(rates).tail(12_500))
+    fast = seconds(lambda: _binomial.law(rates).tail(12_500))
     slow = seconds(lambda: plain_convolution(rates)[12_500:].sum(), 1)
     show("Poisson-binomial tail of 20,000 guesses", fast, f"{slow / fast:8.0f} times faster than one coin at a time")
 

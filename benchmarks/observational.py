@@ -15,7 +15,7 @@ import numpy as np
 from dpaudit import estimators
 from dpaudit.estimators.thresholds import guesses_from_canaries
 from dpaudit.execution import Execution, distinct_seeds
-from dpaudit.papers.observational import ResponseGame
+from dpaudit_experiments.paper_000.observational import ResponseGame
 
 ROWS, GAMES, CLASSES, EPSILON, SHARE, CORES = 1_000_000, 100, 2, 2.0, 0.001, 2
 

@@ -8,24 +8,17 @@ answer, so it is shown for the likeliest one, for the one that the record makes 
 import time
 
 import numpy as np
+from _reference import reference_loop
 
-from dpaudit import data
-from dpaudit.divergences import renyi_divergence
 from dpaudit.execution import Execution
 from dpaudit.mechanisms import multinomial_argmax_probabilities
 from dpaudit.mechanisms.label_dp import Logistic
 from dpaudit.mechanisms.private_prediction import RandomTeachers
+from dpaudit.tradeoff import renyi_divergence
+from dpaudit_experiments import data
 
 TEACHERS, CLASSES, SIGMA, TRIALS = 250, 10, 40.0, 1_000_000
 QUERIES, TRAININGS = 1000, 3
-
-
-def reference_loop() -> float:
-    began = time.perf_counter()
-    total = 0
-    for number in range(1_000_000):
-        total += number & 7
-    return time.perf_counter() - began
 
 
 def both_worlds(law: np.ndarray, odd: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from _reference import reference_loop
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -17,18 +18,10 @@ from sklearn.preprocessing import StandardScaler
 
 from dpaudit import estimators
 from dpaudit.execution import Execution
+from dpaudit.fitted.propensity import RESAMPLES
 from dpaudit.games import ZeroRun
-from dpaudit.propensity import RESAMPLES
 
 ROWS, COLUMNS, REFITS = 20_000, 50, 20
-
-
-def reference_loop() -> float:
-    began = time.perf_counter()
-    total = 0
-    for number in range(1_000_000):
-        total += number & 7
-    return time.perf_counter() - began
 
 
 def shifted_game(seed: int) -> ZeroRun:
@@ -41,7 +34,7 @@ def shifted_game(seed: int) -> ZeroRun:
         scores=member + 0.7 * rng.normal(size=ROWS) + 0.3 * x[:, 0],
         member=member,
         features=x,
-        abstain=0.0,
+        trim=0.0,
         log_odds_error=0.0,
     )
 
@@ -65,7 +58,7 @@ def main() -> None:
     print(f"reference loop (a million additions in Python): {1e3 * reference_loop():.0f} ms")
     game = shifted_game(1)
     held, _ = game.parts(1)
-    evidence = game.play(seed=1)
+    evidence = game.play(seed=1).only
     points = game.features[evidence.ids]
     began = time.perf_counter()
     blocks = list(game.resampled(seed=1))

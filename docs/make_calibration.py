@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from dpaudit.calibration import Calibration
+from dpaudit.testing.calibration import Calibration
 
 SOURCE = Path(__file__).parent / "calibration.json"
 

@@ -8,8 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpaudit.bounds import round_down, round_up
-from dpaudit.papers import file_stem, load_outcome, observational, panoramia, prediction, substitute, zero_run
+from dpaudit.assumptions import round_down, round_up
+from dpaudit_experiments.common.outcome import file_stem, load_outcome
+from dpaudit_experiments.paper_000 import observational
+from dpaudit_experiments.paper_001 import substitute
+from dpaudit_experiments.paper_002 import prediction
+from dpaudit_experiments.paper_003 import zero_run
+from dpaudit_experiments.paper_004 import panoramia
 
 HERE = Path(__file__).parent
 OURS = ("bugs", "noisy-proxy", "generators")
@@ -369,12 +374,12 @@ PANORAMIA = """# Paper 004: PANORAMIA, audits with generated non-members
 Made by `python docs/make_papers.py` from the committed results, which `make data` and `make papers` make anew. Every
 bound is at 95% confidence, delta 0 unless a column says otherwise, and about substitution of one record. c_lb and
 {c+epsilon}_lb are the two halves of one joint statement: the generator's closeness c is at least the first, c + epsilon
-at least the second (THEORY 2.9; the path of guesses pays for the best recall, which tables 10 and 11 of the paper leave
-out). epsilon-tilde is their difference: an estimate, never a bound, because nothing bounds c from above. RM;RN puts
-real non-members in the place of generated records, with the same guessers; closeness is then 0 by construction, and the
-number a bound on epsilon. O(1) is a one-run audit of the same pairs by the loss alone, coins tossed after training as
-everywhere here. A bound is a statement about one game; medians, smallest and largest of five games sum them up, and the
-word of a figure has no confidence of its own. Lower bounds are rounded down.
+at least the second (theory:panoramia#region; the path of guesses pays for the best recall, which tables 10 and 11 of
+the paper leave out). epsilon-tilde is their difference: an estimate, never a bound, because nothing bounds c from
+above. RM;RN puts real non-members in the place of generated records, with the same guessers; closeness is then 0 by
+construction, and the number a bound on epsilon. O(1) is a one-run audit of the same pairs by the loss alone, coins
+tossed after training as everywhere here. A bound is a statement about one game; medians, smallest and largest of five
+games sum them up, and the word of a figure has no confidence of its own. Lower bounds are rounded down.
 
 **Images**: silhouettes of Fashion-MNIST (black or white), so that no generator of this size is given away by the noise
 of 8 bits; a fifth of all labels are random, so that there is something to learn by heart. StyleGAN2 is replaced by an

@@ -10,13 +10,15 @@ from pathlib import Path
 import typer.main
 
 import dpaudit
+from dpaudit.bounds import Outcome
 from dpaudit.cli import app
+from dpaudit.evidence import types as evidence
+from dpaudit.record import files as records
+from dpaudit.record.values import EXIT_CODES
+from dpaudit.reporting.text import WORDS
 
 PAGE = Path(__file__).parent / "reference.md"
-EXIT_CODES = (
-    "Exit codes: 0 nothing contradicted, 1 a claim is contradicted (or `fail_if` holds), 2 misuse or bad input, "
-    "3 a run failed, 4 nothing could be judged. Shell completion: `dpaudit --install-completion`."
-)
+COMPLETION = "Shell completion: `dpaudit --install-completion`."
 
 
 def first_line(found) -> str:
@@ -36,6 +38,21 @@ def own_names(module) -> list[str]:
 def table(owner, names) -> list[str]:
     rows = [f"| `{name}` | {first_line(getattr(owner, name))} |" for name in names]
     return ["| name | what it is |", "|---|---|", *rows, ""]
+
+
+def tables_of_the_tool() -> list[str]:
+    """Outcomes, exit codes and formats of files, each from the one place that decides them."""
+    outcomes = [f"| `{outcome}` | {WORDS[outcome]} |" for outcome in Outcome]
+    codes = [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()]
+    formats = [
+        f"| {name} | {owner.FORMAT} | {', '.join(map(str, owner.FORMATS))} |"
+        for name, owner in (("record (JSON)", records), ("evidence (Parquet)", evidence))
+    ]
+    return [
+        *("## Outcomes", "", "| outcome | what a table calls it |", "|---|---|", *outcomes, ""),
+        *("## Exit codes", "", "| code | what it says |", "|---|---|", *codes, ""),
+        *("## Formats of files", "", "| file | written as | read |", "|---|---|---|", *formats, ""),
+    ]
 
 
 def commands(command, path) -> list[str]:
@@ -71,26 +88,28 @@ def render() -> str:
         "mechanisms.private_prediction",
         "games",
         "attacks",
-        "proxies",
-        "propensity",
-        "generators",
-        "views",
-        "models",
-        "opacus",
+        "counterfactuals",
+        "fitted.propensity",
+        "fitted.diagnostics",
+        "fitted.generators",
+        "fitted.encoders",
+        "inputs.models",
+        "integrations.opacus",
         "auditing",
         "reporting",
         "reporting.plot",
         "testing",
+        "testing.ground_truth",
+        "testing.broken.mechanisms",
+        "testing.broken.attacks",
         "execution",
         "tradeoff",
-        "divergences",
-        "papers",
-        "data",
     )
     for name in modules:
         module = importlib.import_module(f"dpaudit.{name}")
         lines += [f"## `dpaudit.{name}`", "", *table(module, own_names(module))]
-    lines += ["## Command line", "", EXIT_CODES, ""]
+    lines += tables_of_the_tool()
+    lines += ["## Command line", "", COMPLETION, ""]
     lines += commands(typer.main.get_command(app), "dpaudit")
     return "\n".join(lines).rstrip() + "\n"
 

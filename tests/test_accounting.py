@@ -9,7 +9,7 @@ from scipy import special
 
 import dpaudit as da
 from dpaudit import InputError, Relation, accounting, mechanisms
-from dpaudit.mechanisms.known import SubsampledGaussianRuns
+from dpaudit.testing.ground_truth import SubsampledGaussianRuns
 from dpaudit.tradeoff import Gaussian
 
 SETTING = {"noise_multiplier": 1.0, "sampling_rate": 0.25, "steps": 1, "delta": 1e-5}
@@ -31,6 +31,7 @@ def test_relations():
     assert label.relation is Relation.LABEL
 
 
+# theory:ground-truth#subsampled-gaussian
 def test_one_step_against_the_closed_forms_of_theory_6_1():
     q, s, epsilon = 0.1, 1.0, 0.5
     add = accounting.dp_sgd(noise_multiplier=s, sampling_rate=q, steps=1, delta=1e-5, relation="add-remove").curve

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpaudit as da
-from dpaudit import LowerBound, NotComparable, Outcome, Relation, RenyiBound, UpperBound, accounting, bounds
+from dpaudit import LowerBound, NotComparable, Outcome, Relation, RenyiBound, UpperBound, accounting, assumptions
+from dpaudit.assumptions import as_assumption
+from dpaudit.bounds import GAUSSIAN_ASSUMPTION
+
+TAU = as_assumption("tau = 0")
 
 
 def lower(**changes):
@@ -29,8 +33,8 @@ def upper(**changes):
 
 @given(st.floats(0, 100))
 def test_printing_rounds_to_the_safe_side(value):
-    assert float(bounds.round_down(value)) <= value <= float(bounds.round_up(value))
-    assert abs(float(bounds.round_up(value)) - float(bounds.round_down(value))) < 0.0100001
+    assert float(assumptions.round_down(value)) <= value <= float(assumptions.round_up(value))
+    assert abs(float(assumptions.round_up(value)) - float(assumptions.round_down(value))) < 0.0100001
 
 
 def test_text_of_a_bound():
@@ -52,7 +56,12 @@ def test_text_of_a_bound():
         (lower(epsilon=0.5, ceiling=0.9), upper(), (), Outcome.UNINFORMATIVE),
         (lower(guarantee="estimate"), upper(), (), Outcome.UNINFORMATIVE),
         (lower(guarantee="conditional", assumptions=("tau = 0",)), upper(), (), Outcome.CONTRADICTED_IF),
-        (lower(guarantee="conditional", assumptions=("tau = 0",)), upper(), ["Tau = 0."], Outcome.CONTRADICTED),
+        (
+            lower(guarantee="conditional", assumptions=("tau = 0",)),
+            upper(),
+            [as_assumption("tau = 0")],
+            Outcome.CONTRADICTED,
+        ),
         (lower(guarantee="conditional", assumptions=("tau = 0",)), upper(), ["tau"], Outcome.CONTRADICTED_IF),
         (lower(guarantee="conditional", assumptions=("a", "b")), upper(), ["a"], Outcome.CONTRADICTED_IF),
         (lower(guarantee="conditional", assumptions=("a",)), upper(), [""], Outcome.CONTRADICTED_IF),
@@ -83,13 +92,12 @@ def test_unlike_things_are_not_compared(low, up):
 
 def test_a_bound_on_mu_refutes_a_gaussian_claim_without_assuming_the_family():
     claim = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
-    found = lower(
-        epsilon=9.0, mu=1.5, parameter="mu", guarantee="conditional", assumptions=("the trade-off curve is Gaussian",)
-    )
+    found = lower(epsilon=9.0, mu=1.5, parameter="mu", guarantee="conditional", assumptions=(GAUSSIAN_ASSUMPTION,))
     assert da.compare(found, claim).contradicted
     assert da.compare(lower(epsilon=None, delta=None, mu=0.5), claim).outcome is Outcome.CONSISTENT
 
 
+# theory:adjacency#inclusions, theory:adjacency#halving
 def test_implications_between_relations_are_explicit_and_sound():
     assert da.on_substitute(lower(relation="label")).relation is Relation.SUBSTITUTE
     assert da.on_substitute(lower(relation="zero-out")).epsilon == 2.0
@@ -151,3 +159,27 @@ def test_moving_a_claim_along_its_curve():
     assert claim.at(1e-6).epsilon == pytest.approx(da.gdp_epsilon(mu=1.0, delta=1e-6), rel=1e-8)
     assert claim.at(1e-6).epsilon >= da.gdp_epsilon(mu=1.0, delta=1e-6)
     assert upper().at(1e-6).epsilon == math.inf, "a bare pair says nothing at a smaller delta"
+
+
+def test_all_numbers_of_a_bound_halve():
+    bound = lower(relation="substitute", delta=0.0, epsilon=2.0, theta=2.0, ceiling=5.0)
+    half = da.on_add_remove(bound)
+    assert (half.epsilon, half.theta, half.value, half.ceiling) == (1.0, 1.0, 1.0, 2.5)
+    mu = da.on_add_remove(lower(relation="substitute", epsilon=None, delta=None, mu=3.0, theta=3.0, parameter="mu"))
+    assert (mu.mu, mu.theta, mu.value) == (1.5, 1.5, 1.5)
+
+
+def test_a_moved_claim_is_rounded_up():
+    claim = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+    for delta in (1e-9, 1e-6, 0.01):
+        exact = da.gdp_epsilon(mu=1.0, delta=delta)
+        assert exact < claim.at(delta).epsilon <= exact * (1 + 1e-8)
+
+
+def test_a_confidence_is_printed_rounded_down():
+    assert [assumptions.percent(c) for c in (0.95, 0.975, 0.99995129, 0.5)] == ["95%", "97.5%", "99.9951%", "50%"]
+
+
+@given(st.floats(0.5, 1.0, exclude_max=True))
+def test_a_printed_confidence_is_never_above_itself(confidence):
+    assert float(assumptions.percent(confidence)[:-1]) <= 100.0 * confidence + 1e-9

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import dpaudit as da
-from dpaudit.demo import EXPECTED
+from dpaudit.demo.audits import EXPECTED
 from tests.cli.test_commands import run
 
 README = Path(__file__).parent.parent / "README.md"

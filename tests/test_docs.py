@@ -12,7 +12,7 @@ import typer.main
 
 import dpaudit as da
 from dpaudit import accounting
-from dpaudit.auditing.config import load_config
+from dpaudit.auditing.plan import load_config
 from dpaudit.cli import app
 
 ROOT = Path(__file__).parent.parent
@@ -134,7 +134,7 @@ def without_numbers(text):
 
 @pytest.mark.parametrize("name", ["observed_model", "observed_predictions", "zero_run"])
 def test_observed_examples(name, tmp_path):
-    """The README shows what the first and the last print; the second needs four columns and nothing else."""
+    """The pages show what the first and the last print; the second needs four columns and nothing else."""
     where = ROOT / "examples" / name / "audit.toml"
     done = subprocess.run(
         [sys.executable, "-c", "from dpaudit.cli import main; main()", "run", where, "--output", tmp_path],
@@ -142,19 +142,29 @@ def test_observed_examples(name, tmp_path):
         text=True,
         check=True,
     )
-    assert "Gate open" in done.stdout
+    assert "Control passed" in done.stdout
     assert (tmp_path / "report.html").exists()
     if name != "observed_predictions":
-        assert without_numbers(done.stdout).strip() in without_numbers(PAGES["README.md"])
+        assert_shown(done.stdout, page="README.md" if name == "observed_model" else "guide.md")
         assert where.read_text() in PAGES["README.md"]
 
 
+def assert_shown(printed, *, page):
+    """All of it is on this page, and the README shows how it begins."""
+    printed = without_numbers(printed).strip()
+    assert f"```\n{printed}\n```" in without_numbers(PAGES[page])
+    title, bound = printed.splitlines()[:2]
+    beginning = without_numbers(PAGES["README.md"]).partition(f"```\n{title}\n")[2].partition("\n```")[0]
+    assert beginning.startswith(bound)
+    assert f"{printed}\n".startswith(f"{title}\n{beginning}\n")
+
+
 def test_the_example_of_members_alone(tmp_path):
-    """The README shows what it prints, and its tables are what the script beside them makes."""
+    """The guide shows what it prints, and its tables are what the script beside them makes."""
     where = ROOT / "examples" / "panoramia"
     line = [sys.executable, "-c", "from dpaudit.cli import main; main()", "run", where / "audit.toml"]
     done = subprocess.run([*line, "--output", tmp_path], capture_output=True, text=True, check=True)
-    assert without_numbers(done.stdout).strip() in without_numbers(PAGES["README.md"])
+    assert_shown(done.stdout, page="guide.md")
     assert where.joinpath("audit.toml").read_text() in PAGES["README.md"]
     (tmp_path / "make_table.py").write_bytes((where / "make_table.py").read_bytes())
     subprocess.run([sys.executable, tmp_path / "make_table.py"], check=True)

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from scipy import stats
 
 import dpaudit as da
 from dpaudit import CanaryScores, InputError, MemberScores, OutputCounts, PairedScores, RunScores, load_evidence
-from dpaudit.evidence import ONE_ROW_A_UNIT
+from dpaudit.evidence import ONE_ROW_A_UNIT, thin
 from tests.conftest import gaussian_runs, noisy_canaries
 
 EXAMPLES = [
@@ -142,7 +143,7 @@ REFUSED = [
     (two_runs, {"seed": -1}, "`seed` must be at least 0"),
     (two_runs, {"reduce": "median"}, "`reduce` must be one of 'mean'"),
     (two_runs, {"assignment": "coins"}, "`assignment` must be one of 'runs'"),
-    (two_runs, {"assumptions": "x"}, "list of sentences"),
+    (two_runs, {"assumptions": "x"}, "list of assumptions or sentences"),
     (canary, {"included": [1, 0]}, "must have one length"),
     (canary, {"included": ["yes", "no", "yes", "no"]}, "must be true / false"),
     (canary, {"included": [0, 1, 2, 1]}, "must be true / false"),
@@ -186,21 +187,22 @@ def test_an_even_split_passes_any_coin_test_and_is_still_not_coins():
     assert "thinned" in refused.value.hint
 
 
+# theory:adjacency#thinning
 def test_thinning_gives_fair_independent_coins():
     included = np.arange(200) < 100
     heads, pairs = [], []
     for seed in range(400):
-        thin = CanaryScores(
+        thinned = CanaryScores(
             scores=np.arange(200.0), included=included, relation="substitute", assignment="split", seed=seed
         ).thinned()
-        assert np.array_equal(thin.included, thin.scores < 100), "members stay members"
-        assert np.unique(thin.scores).size == thin.scores.size, "no row twice"
-        heads.append(thin.included.sum())
-        pairs.append(thin.included[:2].tolist())
-    m = thin.scores.size
-    assert thin.offered == 200
+        assert np.array_equal(thinned.included, thinned.scores < 100), "members stay members"
+        assert np.unique(thinned.scores).size == thinned.scores.size, "no row twice"
+        heads.append(thinned.included.sum())
+        pairs.append(thinned.included[:2].tolist())
+    m = thinned.scores.size
+    assert thinned.population == 200
     assert 120 <= m < 200
-    assert thin.conditions == (ONE_ROW_A_UNIT,)
+    assert thinned.conditions == (ONE_ROW_A_UNIT,)
     # a fixed-size sample would have almost no variance; coins have m / 4
     assert np.var(heads) == pytest.approx(m / 4, rel=0.25)
     assert abs(np.mean(heads) - m / 2) < 4 * np.sqrt(m / 4 / 400)
@@ -267,3 +269,54 @@ def test_digest_changes_with_everything_that_matters(rng):
         runs.digest,
     }
     assert len(digests) == 6
+
+
+# ------------------------------------------------------------------------------------------------------- exact coins
+
+
+def pairs(included):
+    return PairedScores(included=included, baseline=np.zeros(included.size), attack=np.zeros(included.size))
+
+
+@pytest.mark.parametrize("tosses", [60, 200, 1001])
+def test_fewest_heads_that_pass_for_a_fair_coin(tosses):
+    """From an exact two-sided p-value of one in a million on coins are taken, below it they are refused."""
+    fewest = next(h for h in range(tosses) if 2.0 * stats.binom.cdf(h, tosses, 0.5) >= 1e-6)
+    for heads in (fewest, tosses - fewest):
+        canary(scores=np.arange(tosses), included=np.arange(tosses) < heads)
+        pairs(np.arange(tosses) < heads)
+    for heads in (fewest - 1, tosses - fewest + 1):
+        with pytest.raises(InputError, match="fair, independent coins"):
+            canary(scores=np.arange(tosses), included=np.arange(tosses) < heads)
+        with pytest.raises(InputError, match="fair, independent coins"):
+            pairs(np.arange(tosses) < heads)
+
+
+@pytest.mark.parametrize("pools", [(100, 104), (100, 100), (30, 33), (60, 500)])
+def test_number_of_coins_of_a_thinned_split(pools):
+    """The largest m for which the tosses outrun either pool with probability at most 1e-9, both ends counted."""
+    members, others = pools
+
+    def overrun(m):
+        return stats.binom.sf(members, m, 0.5) + stats.binom.sf(others, m, 0.5)
+
+    expected = next(m for m in range(min(pools), sum(pools)) if overrun(m + 1) > 1e-9)
+    rows, coins = thin(np.arange(members + others) < members, np.random.default_rng(0))
+    assert rows.size == coins.size == expected
+
+
+class Scripted:
+    """Draws that are known: no shuffle, and uniforms around one half."""
+
+    def permutation(self, rows):
+        return rows
+
+    def random(self, size):
+        return np.resize([0.0, 0.51, 0.9, 0.499999, 0.999, 0.5, 0.3, 0.8, 0.1, 0.7], size)
+
+
+def test_coin_names_the_pool_of_its_row():
+    rows, coins = thin(np.arange(200) < 100, Scripted())
+    assert coins.tolist() == (Scripted().random(coins.size) < 0.5).tolist()
+    assert rows[coins].tolist() == list(range(int(coins.sum())))
+    assert rows[~coins].tolist() == list(range(100, 100 + int((~coins).sum())))

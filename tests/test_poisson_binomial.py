@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dpaudit import _binomial, _poisson_binomial
+from dpaudit import _binomial
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 33, 64, 100, 1000])
@@ -14,7 +14,7 @@ def test_law_against_plain_convolution(size):
     plain = np.ones(1)
     for rate in rates:
         plain = np.convolve(plain, [1 - rate, rate])
-    law = _poisson_binomial.law(rates)
+    law = _binomial.law(rates)
     assert law.lost <= 1e-20
     np.testing.assert_allclose(law.masses, plain[law.start : law.start + law.masses.size], rtol=1e-9, atol=1e-25)
     for count in (0, size // 2, size):
@@ -24,30 +24,53 @@ def test_law_against_plain_convolution(size):
 
 def test_equal_coins_give_the_binomial_path():
     ranks = [5, 20, 90]
-    parts = _poisson_binomial.blocks(np.full(90, 0.7), ranks)
+    parts = _binomial.blocks(np.full(90, 0.7), ranks)
     correct = [5, 18, 70]
     tails = [_binomial.tail(c, n, 0.7) for n, c in zip(ranks, correct, strict=True)]
-    assert _poisson_binomial.smallest_tail(parts, correct) == pytest.approx(min(tails), rel=1e-6)
+    assert _binomial.smallest_tail(parts, correct) == pytest.approx(min(tails), rel=1e-6)
     critical = [_binomial.critical_value(min(tails) * (1 + 1e-9), n, 0.7) for n in ranks]
     expected = _binomial.crossing_probability(ranks, critical, 0.7)
-    assert _poisson_binomial.crossing(parts, min(tails)) == pytest.approx(expected, rel=1e-6)
+    assert _binomial.crossing(parts, min(tails)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_crossing_against_enumeration():
     rates = np.array([0.9, 0.3, 0.6, 0.8, 0.5, 0.95, 0.2, 0.7])
     ranks = [2, 5, 8]
-    parts = _poisson_binomial.blocks(rates, ranks)
-    laws = [_poisson_binomial.law(rates[:n]) for n in ranks]
+    parts = _binomial.blocks(rates, ranks)
+    laws = [_binomial.law(rates[:n]) for n in ranks]
     for level in (0.02, 0.2, 0.6):
         exact = 0.0
         for bits in itertools.product((0, 1), repeat=8):
             if any(law.tail(sum(bits[:n])) <= level for law, n in zip(laws, ranks, strict=True)):
                 exact += float(np.prod(np.where(bits, rates, 1 - rates)))
-        assert _poisson_binomial.crossing(parts, level) == pytest.approx(exact, rel=1e-6)
+        assert _binomial.crossing(parts, level) == pytest.approx(exact, rel=1e-6)
 
 
 def test_certain_coins():
-    law = _poisson_binomial.law(np.array([1.0, 0.0, 1.0]))
+    law = _binomial.law(np.array([1.0, 0.0, 1.0]))
     assert law.tail(2) == pytest.approx(1.0)
     assert law.tail(3) == pytest.approx(0.0, abs=1e-20)
-    assert _poisson_binomial.law(np.array([])).tail(0) == 1.0
+    assert _binomial.law(np.array([])).tail(0) == 1.0
+
+
+def test_coarse_trimming_never_loses_mass(monkeypatch):
+    """What a law leaves out of its ends is in every tail: none is too small, even where there is nothing left."""
+    rates = np.random.default_rng(1).random(100)
+    plain = np.ones(1)
+    for rate in rates:
+        plain = np.convolve(plain, [1 - rate, rate])
+    monkeypatch.setattr(_binomial, "TRIM", 1e-3)
+    law = _binomial.law(rates)
+    assert law.masses.size < 50
+    assert 1.0 <= law.masses.sum() + law.lost <= 1.0 + 1e-4
+    for count in range(102):
+        assert law.tail(count) >= plain[count:].sum() * (1 - 1e-12)
+
+
+def test_an_outcome_as_extreme_as_the_seen_one_counts():
+    """The path that was seen ties with itself: its own probability is in its p-value, to the last digit."""
+    rates, ranks, correct = np.array([0.9, 0.3, 0.6, 0.8, 0.5]), [2, 5], [2, 5]
+    parts = _binomial.blocks(rates, ranks)
+    smallest = _binomial.smallest_tail(parts, correct)
+    assert smallest == pytest.approx(np.prod(rates), rel=1e-6)  # all five right, and nothing else is as extreme
+    assert _binomial.crossing(parts, smallest) >= np.prod(rates) * (1 - 1e-12)

@@ -48,6 +48,7 @@ def test_g_is_the_inverse_of_fbar_for_arrays_and_floats(curve):
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=repr)
+# theory:curves#families
 def test_delta_is_the_largest_gap_and_epsilon_puts_back(curve):
     x = np.unique(np.concatenate([np.linspace(0, 1, 200001), np.geomspace(1e-9, 1, 2001)]))
     for epsilon in (0.0, 0.3, 1.0, 2.5):
@@ -129,6 +130,7 @@ def test_curve_from_pairs_is_pessimistic_and_close():
     assert gaussian.epsilon(1e-5) <= curve.epsilon(1e-5) <= gaussian.epsilon(1e-5) + 1e-3
 
 
+# theory:curves#symmetric
 def test_symmetric_envelope_is_least_private_of_both_directions():
     curve = PiecewiseLinear([0, 0.05, 0.4, 1], [0.0, 0.5, 0.8, 1])
     both, other = curve.symmetric(), curve.inverse()
@@ -146,11 +148,12 @@ def test_two_steps_of_a_curve_compose_as_group_privacy():
         tradeoff.from_pairs([-1.0], [0.0])
 
 
+# theory:curves#mixed
 def test_shifted_curve_is_never_below_the_papers_form():
     tau, r = 0.01, np.linspace(0.0, 1, 501)
     ours, paper = Mixed(Gaussian(1.0), tau).g(r), np.maximum(0, Gaussian(1.0).g(r) - tau)
     assert np.all(ours >= paper - 1e-12)
-    assert float(Mixed(Gaussian(1.0), tau).g(0.05)) == pytest.approx(0.0030, abs=1e-4)  # THEORY 000-4
+    assert float(Mixed(Gaussian(1.0), tau).g(0.05)) == pytest.approx(0.0030, abs=1e-4)  # theory:curves#mixed
 
 
 @pytest.mark.parametrize(
@@ -160,3 +163,23 @@ def test_shifted_curve_is_never_below_the_papers_form():
 def test_vertices_that_are_no_curve_are_refused(x, y):
     with pytest.raises(da.InputError):
         PiecewiseLinear(x, y)
+
+
+@pytest.mark.parametrize("theta", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.01])
+def test_converted_lower_bounds_are_rounded_down(theta, delta):
+    exact = (
+        (tradeoff.GAUSSIAN, da.gdp_epsilon(mu=theta, delta=delta)),
+        (tradeoff.LAPLACE, Laplace(theta).epsilon(delta)),
+        (tradeoff.randomized_response(5), RandomizedResponse(theta, 5).epsilon(delta)),
+    )
+    for family, epsilon in exact:
+        assert epsilon * (1 - 1e-8) <= family.epsilon(theta, delta) < epsilon
+
+
+def test_epsilon_of_a_lopsided_curve_by_hand():
+    """Through (0.4, 0.8): present over absent is 2 at most, absent over present (1 - 0.4) / (1 - 0.8) = 3."""
+    curve = PiecewiseLinear(np.array([0.0, 0.4, 1.0]), np.array([0.0, 0.8, 1.0]))
+    assert curve.epsilon(0.0) == pytest.approx(math.log(3.0))
+    assert curve.epsilon(0.1) == pytest.approx(math.log(2.5))
+    assert curve.inverse().epsilon(0.0) == pytest.approx(math.log(3.0))

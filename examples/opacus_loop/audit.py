@@ -3,7 +3,7 @@
 `build` and `fit` are the loop as it is: whatever ends in `make_private`, and the steps. `score` puts one more row among
 the per-sample gradients that Opacus clips, sums and noises, and reads off how present it looks.
 
-To see a bug being caught, give the score a name of `dpaudit.opacus.BUGS`:
+To see a bug being caught, give the score a name of `dpaudit.integrations.opacus.BUGS`:
 
     score = replace(score, bug="half_noise")   # from dataclasses import replace
 
@@ -15,7 +15,7 @@ from opacus import PrivacyEngine
 from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, TensorDataset
 
-from dpaudit.opacus import GradientCanary
+from dpaudit.integrations.opacus import GradientCanary
 
 STEPS = 8
 

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+TINY = 5e-324
+"""The least positive number: `low=TINY` means "above 0"."""
+
 
 class InputError(ValueError):
     """Bad input. `str` is the sentence, and a `hint:` line where there is one; the command line exits with 2."""
@@ -195,3 +198,11 @@ def _range(low: float, high: float) -> str:
     if high == math.inf:
         return "positive" if low == 5e-324 else f"at least {low:g}"
     return f"in [{low:g}, {high:g}]"
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like this one, for a hint."""
+    import difflib
+
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return found[0] if found else None

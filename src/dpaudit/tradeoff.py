@@ -1,8 +1,8 @@
 """Trade-off functions: how well any attack can tell two worlds apart.
 
-A curve answers three questions (THEORY, notation). `f(a)` is the least type-II error at type-I error `a`, where the
-*absent* world is the null hypothesis; `fbar = 1 - f` is the best true-positive rate; `g` is the inverse of `fbar`, the
-least false-positive rate at true-positive rate `r`. A larger `fbar` means less privacy. All three take floats and
+A curve answers three questions (theory:curves#notation). `f(a)` is the least type-II error at type-I error `a`, where
+the *absent* world is the null hypothesis; `fbar = 1 - f` is the best true-positive rate; `g` is the inverse of `fbar`,
+the least false-positive rate at true-positive rate `r`. A larger `fbar` means less privacy. All three take floats and
 arrays. `epsilon(delta)` and `delta(epsilon)` convert the curve, exactly, to the pairs that it implies in both
 directions.
 
@@ -23,6 +23,31 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from dpaudit import _validate as check
+from dpaudit._validate import InputError
+
+__all__ = [
+    "GAUSSIAN",
+    "LAPLACE",
+    "ApproximateDP",
+    "Family",
+    "Gaussian",
+    "Laplace",
+    "Mixed",
+    "PiecewiseLinear",
+    "RandomizedResponse",
+    "TradeOff",
+    "approximate",
+    "as_orders",
+    "bernoulli_renyi",
+    "epsilon_from_renyi",
+    "from_pairs",
+    "gdp_delta",
+    "gdp_epsilon",
+    "hull",
+    "pure_dp_renyi",
+    "randomized_response",
+    "renyi_divergence",
+]
 
 ROUND = 1e-9
 """Relative distance by which a converted epsilon is moved to the safe side; root finding errs far less."""
@@ -272,7 +297,7 @@ class RandomizedResponse(_Symmetric):
 class Mixed:
     """f composed with f_(0, share): the curve of a mechanism that fails entirely with probability `share`.
 
-    THEORY 2.1, 000-4: g'(r) = (1 - d) g((r - d) / (1 - d)) for r > d, else 0. It carries the shift tau of an
+    theory:curves#mixed: g'(r) = (1 - d) g((r - d) / (1 - d)) for r > d, else 0. It carries the shift tau of an
     observational audit, and it is never weaker than the paper's g(r) - tau.
     """
 
@@ -317,7 +342,7 @@ class PiecewiseLinear:
     """A curve given by the vertices of `fbar`: false-positive rates `x`, true-positive rates `y`, both from ... to 1.
 
     `fbar` must be concave and at least the diagonal; chords between exact points of a *smooth* curve would be too
-    private and over-claim (THEORY 2.1), so hand in the vertices of a pessimistic (dominating) pair.
+    private and over-claim (theory:curves#numeric), so hand in the vertices of a pessimistic (dominating) pair.
     """
 
     x: NDArray[np.float64]
@@ -356,7 +381,10 @@ class PiecewiseLinear:
         return hull(1.0 - self.y, 1.0 - self.x, label=self.label)
 
     def symmetric(self) -> PiecewiseLinear:
-        """Lower convex envelope of f and its inverse: what holds whichever world is the null (THEORY 2.1)."""
+        """Lower convex envelope of f and its inverse: what holds whichever world is the null.
+
+        See theory:curves#symmetric.
+        """
         other = self.inverse()
         return hull(np.concatenate([self.x, other.x]), np.concatenate([self.y, other.y]), label=self.label)
 
@@ -436,7 +464,8 @@ class Family:
     """Curves ordered by one parameter: a larger `theta` is a less private curve (nested hypotheses).
 
     `curve(theta)` is the hypothesis, pessimistic where it is numeric; `epsilon(theta, delta)` the converted value of a
-    *lower* bound on theta, optimistic where it is numeric, so that numerical error cannot over-claim (THEORY 2.1).
+    *lower* bound on theta, optimistic where it is numeric, so that numerical error cannot over-claim
+    (theory:curves#numeric).
     """
 
     name: str
@@ -447,10 +476,6 @@ class Family:
     tolerance: float = 1e-6
     relation: str | None = None
     """The adjacency that the curves are for; None where they hold for any."""
-
-    @property
-    def assumption(self) -> str:
-        return f"the trade-off curve is {self.name}"
 
 
 def _below(value: float) -> float:
@@ -479,3 +504,84 @@ def randomized_response(classes: int = 2) -> Family:
 
     name = f"that of {classes}-ary randomised response"
     return Family(name, "epsilon", lambda eps: RandomizedResponse(eps, classes), convert)
+
+
+# -------------------------------------------------------------------------------------------- Renyi divergences
+
+
+def renyi_divergence(p: Any, q: Any, *, orders: Any) -> NDArray[np.float64]:
+    """D_a(p || q) = log(sum p^a q^(1-a)) / (a - 1) of two discrete laws, for each order a >= 1.
+
+    Order 1 is the Kullback-Leibler divergence, order infinity the largest log ratio. Computed in logarithms, so rare
+    outcomes keep their weight; infinite where q misses an outcome of p.
+
+    >>> renyi_divergence([0.5, 0.5], [0.25, 0.75], orders=[1, 2]).round(4).tolist()
+    [0.1438, 0.2877]
+    """
+    first, second = check.law("p", p), check.law("q", q)
+    check.same_length(p=first, q=second)
+    with np.errstate(divide="ignore"):
+        log_p, log_q = np.log(first), np.log(second)
+    return np.array([_divergence(log_p, log_q, order) for order in as_orders(orders)])
+
+
+def as_orders(orders: Any) -> list[float]:
+    """Orders of at least 1, from one number or a list."""
+    values = check.items("orders", orders) if hasattr(orders, "__iter__") else [orders]
+    found = [check.number("orders", order, low=1.0, infinite=True) for order in values]
+    if not found:
+        raise InputError("`orders` must name at least one order, got none.")
+    return found
+
+
+def _divergence(log_p: NDArray[np.float64], log_q: NDArray[np.float64], order: float) -> float:
+    seen = log_p > -np.inf
+    p, q = log_p[seen], log_q[seen]
+    if np.any(q == -np.inf):
+        return math.inf
+    if order == math.inf:
+        return max(0.0, float(np.max(p - q)))
+    if order == 1.0:
+        return max(0.0, float(np.sum(np.exp(p) * (p - q))))
+    return max(0.0, float(special.logsumexp(order * p + (1.0 - order) * q)) / (order - 1.0))
+
+
+def bernoulli_renyi(p: float, q: float, order: float) -> float:
+    """d_a(p || q) of two coins: increasing in p and decreasing in q where p > q."""
+    if p == q:
+        return 0.0
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.array([[p, 1.0 - p], [q, 1.0 - q]]))
+    return _divergence(logs[0], logs[1], order)
+
+
+def pure_dp_renyi(epsilon: float, order: float) -> float:
+    """The largest Renyi divergence that epsilon-DP allows, attained by randomised response.
+
+    See theory:private-prediction#pure-dp.
+    """
+    if epsilon <= 0.0:
+        return 0.0
+    likely, rare = -math.log1p(math.exp(-epsilon)), -epsilon - math.log1p(math.exp(-epsilon))
+    return _divergence(np.array([likely, rare]), np.array([rare, likely]), order)
+
+
+def epsilon_from_renyi(value: float, *, order: float) -> float:
+    """The pure-DP epsilon that a Renyi divergence implies: a mechanism with D_a >= value is not e-DP for smaller e.
+
+    This is the only conversion of a Renyi *lower* bound that is valid; none to (epsilon, delta) exists.
+
+    >>> round(epsilon_from_renyi(pure_dp_renyi(1.5, 4.0), order=4.0), 6)
+    1.5
+    """
+    value = check.number("value", value, low=0.0)
+    order = check.number("order", order, low=1.0, infinite=True)
+    low, high = 0.0, 1.0
+    while pure_dp_renyi(high, order) < value:
+        low, high = high, 2.0 * high
+        if high > 700.0:
+            return low
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if pure_dp_renyi(middle, order) <= value else (low, middle)
+    return low

@@ -10,31 +10,32 @@ import dpaudit as da
 from dpaudit import InputError, RunScores, accounting, attacks, estimators, games, judge
 from dpaudit.bounds import UpperBound
 from dpaudit.execution import Execution
-from dpaudit.games import TrainedRuns
-from dpaudit.mechanisms.dpsgd import DpSgd, GradientCanary, InputCanary, Mlp, train
+from dpaudit.games import Runner, TrainedRuns
+from dpaudit.mechanisms.dpsgd import DPSGDConfig, GradientCanary, InputCanary, Mlp, train
+from dpaudit.testing.broken import attacks as broken
 
 RNG = np.random.default_rng(4)
 X = np.hstack([RNG.normal(size=(60, 6)), np.ones((60, 1))]).astype(np.float32)
 Y = (X[:, 0] + 0.3 * RNG.normal(size=60) > 0).astype(int)
 
 
-def audited(recipe, x, y, canary, score, *, runs, seed):
+def audited(config, x, y, canary, score, *, runs, seed):
     """Scores of `runs` models in each world, in an order that coins decide."""
     worlds = np.random.default_rng([seed, 1]).permutation(np.arange(2 * runs) < runs)
-    seen, _ = train(recipe, x, y, canary=canary, worlds=worlds, seed=seed, observe=[score])
+    seen, _ = train(config, x, y, canary=canary, worlds=worlds, seed=seed, observe=[score])
     scores = seen[0, 0].astype(float)
-    return RunScores(present=scores[worlds], absent=scores[~worlds], relation=recipe.relation)
+    return RunScores(present=scores[worlds], absent=scores[~worlds], relation=config.relation)
 
 
-def worst_case_runs(recipe, runs, seed):
-    x, y, canary = attacks.worst_case(recipe, records=20)
-    return audited(recipe, x, y, canary, attacks.ReleasedSum(canary.present), runs=runs, seed=seed)
+def worst_case_runs(config, runs, seed):
+    x, y, canary = attacks.worst_case(config, records=20)
+    return audited(config, x, y, canary, attacks.ReleasedSum(canary.present), runs=runs, seed=seed)
 
 
 def test_the_worst_case_has_the_law_of_equation_three():
     """The sum of releases is a binomial mixture of Gaussians, exactly (paper 001, equation 3)."""
-    recipe = DpSgd(noise_multiplier=1.5, sampling_rate=0.25, steps=12, relation="substitute")
-    runs = worst_case_runs(recipe, 3000, 1)
+    config = DPSGDConfig(noise_multiplier=1.5, sampling_rate=0.25, steps=12, relation="substitute")
+    runs = worst_case_runs(config, 3000, 1)
     k = np.arange(13)
     weights = stats.binom.pmf(k, 12, 0.25)
 
@@ -49,43 +50,43 @@ def test_the_worst_case_has_the_law_of_equation_three():
 
 def test_add_remove_accounting_is_contradicted_as_a_substitute_claim():
     """The honest substitute claim stands; the add/remove number sold as one does not."""
-    recipe = DpSgd(noise_multiplier=4.0, sampling_rate=1.0, steps=16, relation="substitute")
-    runs = worst_case_runs(recipe, 200, 2)
-    assert not judge(runs, recipe.claim(1e-5)).contradicted
+    config = DPSGDConfig(noise_multiplier=4.0, sampling_rate=1.0, steps=16, relation="substitute")
+    runs = worst_case_runs(config, 200, 2)
+    assert not judge(runs, config.claim(1e-5)).contradicted
     sold = accounting.dp_sgd(noise_multiplier=4.0, sampling_rate=1.0, steps=16, delta=1e-5, relation="add-remove")
     claim = UpperBound(epsilon=sold.epsilon, delta=1e-5, relation="substitute", curve=sold.curve, method="add/remove")
     assert judge(runs, claim).contradicted
-    found = estimators.mu_from_runs(worst_case_runs(recipe, 1500, 4))
+    found = estimators.mu_from_runs(worst_case_runs(config, 1500, 4))
     assert 0.85 * 2.0 < found.mu <= 2.0
 
 
 def test_honest_training_is_seldom_contradicted():
-    recipe = DpSgd(noise_multiplier=1.0, sampling_rate=0.3, steps=4, relation="substitute")
-    claim = recipe.claim(1e-5)
-    assert sum(judge(worst_case_runs(recipe, 100, seed), claim).contradicted for seed in range(40)) <= 8
+    config = DPSGDConfig(noise_multiplier=1.0, sampling_rate=0.3, steps=4, relation="substitute")
+    claim = config.claim(1e-5)
+    assert sum(judge(worst_case_runs(config, 100, seed), claim).contradicted for seed in range(40)) <= 8
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "substitute"])
 def test_the_least_updated_coordinate_leaks_through_the_model_alone(relation):
     """S2 with full batches: the displacement of a coordinate that nothing else moves is nearly the worst case."""
-    recipe = DpSgd(noise_multiplier=3.0, steps=9, learning_rate=0.2, relation=relation)
+    config = DPSGDConfig(noise_multiplier=3.0, steps=9, learning_rate=0.2, relation=relation)
     still = np.hstack([X, np.zeros((60, 1), dtype=np.float32)])
-    canary = attacks.least_updated(recipe, still, Y, seed=1)
+    canary = attacks.least_updated(config, still, Y, seed=1)
     assert np.flatnonzero(canary.present).tolist() == [7]
-    assert np.linalg.norm(canary.present) == pytest.approx(recipe.clip)
+    assert np.linalg.norm(canary.present) == pytest.approx(config.clip)
     assert (canary.absent is None) == (relation == "add-remove")
-    runs = audited(recipe, still, Y, canary, attacks.Displacement(canary.present), runs=800, seed=5)
-    truth = recipe.claim(1e-5).mu
+    runs = audited(config, still, Y, canary, attacks.Displacement(canary.present), runs=800, seed=5)
+    truth = config.claim(1e-5).mu
     assert 0.75 * truth < estimators.mu_from_runs(runs).mu <= truth
-    assert not judge(runs, recipe.claim(1e-5)).contradicted
+    assert not judge(runs, config.claim(1e-5)).contradicted
 
 
 def test_records_as_canaries():
     """S4 and S5: the opposed record is found, and the model's logits tell the worlds apart."""
-    recipe = DpSgd(noise_multiplier=2.0, steps=20, learning_rate=1.0, clip=1.0, relation="substitute")
-    reference = attacks.Reference(recipe, X, Y, seed=1)
+    config = DPSGDConfig(noise_multiplier=2.0, steps=20, learning_rate=1.0, clip=1.0, relation="substitute")
+    reference = attacks.Reference(config, X, Y, seed=1)
     target = reference.least_confident()
-    assert target == attacks.least_confident(recipe, X, Y, seed=1)
+    assert target == attacks.least_confident(config, X, Y, seed=1)
     record = (X[target], float(Y[target]))
     flipped = attacks.mislabelled(reference, record)
     assert flipped.absent[1] == 1.0 - record[1]
@@ -95,10 +96,10 @@ def test_records_as_canaries():
     assert reference.cosine(crafted.present, crafted.absent) < -0.9
     for canary in (flipped, natural, crafted):
         score = attacks.LogitDifference(canary.present, canary.absent)
-        runs = audited(recipe, np.delete(X, target, 0), np.delete(Y, target), canary, score, runs=300, seed=6)
+        runs = audited(config, np.delete(X, target, 0), np.delete(Y, target), canary, score, runs=300, seed=6)
         assert runs.present.mean() > runs.absent.mean()
-        assert not judge(runs, recipe.claim(1e-5)).contradicted
-    one = attacks.Reference(DpSgd(noise_multiplier=2.0, steps=5), X, Y, seed=1)
+        assert not judge(runs, config.claim(1e-5)).contradicted
+    one = attacks.Reference(DPSGDConfig(noise_multiplier=2.0, steps=5), X, Y, seed=1)
     assert attacks.mislabelled(one, record).absent is None
 
 
@@ -111,38 +112,42 @@ def test_the_worst_case_score_rises_with_the_sum():
 
 def test_refusals():
     with pytest.raises(InputError, match="needs classes"):
-        attacks.mislabelled(attacks.Reference(DpSgd(noise_multiplier=1.0, loss="squared"), X, Y, seed=0), (X[0], 1.0))
+        attacks.mislabelled(
+            attacks.Reference(DPSGDConfig(noise_multiplier=1.0, loss="squared"), X, Y, seed=0), (X[0], 1.0)
+        )
     with pytest.raises(InputError, match="at least one record"):
-        attacks.adversarial_natural(attacks.Reference(DpSgd(noise_multiplier=1.0), X, Y, seed=0), (X[0], 1.0), ([], []))
+        attacks.adversarial_natural(
+            attacks.Reference(DPSGDConfig(noise_multiplier=1.0), X, Y, seed=0), (X[0], 1.0), ([], [])
+        )
     with pytest.raises(InputError, match="`records` must be at least 1"):
-        attacks.worst_case(DpSgd(noise_multiplier=1.0), records=0)
+        attacks.worst_case(DPSGDConfig(noise_multiplier=1.0), records=0)
 
 
 def test_the_whole_way_from_recipe_to_record(tmp_path):
     """A recipe sold under the wrong adjacency, audited on the rails: the same record from any number of workers."""
-    recipe = DpSgd(noise_multiplier=4.0, steps=16, relation="substitute")
-    x, y, canary = attacks.worst_case(recipe, records=20)
+    config = DPSGDConfig(noise_multiplier=4.0, steps=16, relation="substitute")
+    x, y, canary = attacks.worst_case(config, records=20)
     game = TrainedRuns(
-        recipe=recipe, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=200, blocks=1
+        config=config, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=200, blocks=1
     )
-    sold = DpSgd(noise_multiplier=4.0, steps=16).claim(1e-5)
+    sold = DPSGDConfig(noise_multiplier=4.0, steps=16).claim(1e-5)
     claim = replace(sold, relation="substitute", method="add/remove accountant")
     found = da.audit(game, claim=claim, name="sold", execution=Execution(workers=1), store=tmp_path / "runs")
     assert found.contradicted
-    assert found.plan["recipe"]["noise_multiplier"] == 4.0
+    assert found.plan["config"]["noise_multiplier"] == 4.0
     assert da.load_audit(found.save(tmp_path / "r.json")) == found
     again = da.audit(game, claim=claim, name="sold", execution=Execution(workers=2))
     assert again.digest == found.digest
-    other_jobs = game.play(seed=0, execution=Execution(workers=1))
-    assert replace(game, blocks=3).play(seed=0, execution=Execution(workers=1)) == other_jobs
-    honest = da.audit(game, claim=recipe.claim(1e-5), execution=Execution(workers=1))
+    other_jobs = game.play(seed=0, runner=Runner(Execution(workers=1))).only
+    assert replace(game, blocks=3).play(seed=0, runner=Runner(Execution(workers=1))).only == other_jobs
+    honest = da.audit(game, claim=config.claim(1e-5), execution=Execution(workers=1))
     assert honest.outcome == "consistent"
-    early = replace(game, at=4).play(seed=0, execution=Execution(workers=1))
+    early = replace(game, at=4).play(seed=0, runner=Runner(Execution(workers=1))).only
     assert early.present.mean() == pytest.approx(4.0, abs=1.5)
     for change, sentence in (
         ({"at": 17}, "`at` must be at most `steps`"),
         ({"runs": 0}, "`runs`"),
-        ({"recipe": 3}, "DpSgd"),
+        ({"config": 3}, "DPSGDConfig"),
     ):
         with pytest.raises(InputError, match=sentence):
             replace(game, **change)
@@ -150,7 +155,7 @@ def test_the_whole_way_from_recipe_to_record(tmp_path):
 
 # ------------------------------------------------------------------------------------------------------------- the zoo
 
-ZOO = attacks.zoo.dp_sgd_bugs()
+ZOO = broken.dp_sgd_bugs()
 HERE = Execution(workers=1)
 
 
@@ -165,10 +170,10 @@ def test_every_bug_is_contradicted_and_its_honest_twin_is_not(name):
     bug = ZOO[name]
     broken, honest = bug.broken.claim(1e-5), bug.honest.claim(1e-5)
     caught, alarms = 0, 0
-    game = TrainedRuns(runs=bug.runs, recipe=bug.broken, **bug.attack)
+    game = TrainedRuns(runs=bug.runs, config=bug.broken, **bug.attack)
     for seed in range(20):
-        caught += judge(game.play(seed=seed, execution=HERE), broken).contradicted
-        alarms += judge(replace(game, recipe=bug.honest).play(seed=seed, execution=HERE), honest).contradicted
+        caught += judge(game.play(seed=seed, runner=Runner(HERE)).only, broken).contradicted
+        alarms += judge(replace(game, config=bug.honest).play(seed=seed, runner=Runner(HERE)).only, honest).contradicted
     assert caught >= 18
     assert alarms <= 6
 
@@ -182,30 +187,30 @@ def test_the_worst_case_is_tight_in_its_own_family(rate):
     sigma = accounting.noise_multiplier_for(
         epsilon=4.0, delta=1e-5, sampling_rate=rate, steps=20, relation="substitute"
     )
-    recipe = DpSgd(noise_multiplier=sigma, sampling_rate=rate, steps=20, relation="substitute")
-    x, y, canary = attacks.worst_case(recipe, records=20)
+    config = DPSGDConfig(noise_multiplier=sigma, sampling_rate=rate, steps=20, relation="substitute")
+    x, y, canary = attacks.worst_case(config, records=20)
     game = TrainedRuns(
-        recipe=recipe, x=x, y=y, canary=canary, score=attacks.TranscriptRatio(canary.present, recipe), runs=2000
+        config=config, x=x, y=y, canary=canary, score=attacks.TranscriptRatio(canary.present, config), runs=2000
     )
-    found = da.audit(game, claim=recipe.claim(1e-5), execution=HERE, seed=1)
+    found = da.audit(game, claim=config.claim(1e-5), execution=HERE, seed=1)
     free, gaussian, family = found.bounds
-    plain = replace(recipe, relation="add-remove").claim(1e-5)
-    assert plain.epsilon < family.epsilon <= recipe.claim(1e-5).epsilon
-    assert family.epsilon > 0.85 * recipe.claim(1e-5).epsilon
+    plain = replace(config, relation="add-remove").claim(1e-5)
+    assert plain.epsilon < family.epsilon <= config.claim(1e-5).epsilon
+    assert family.epsilon > 0.85 * config.claim(1e-5).epsilon
     assert (free.guarantee, gaussian.guarantee, family.guarantee) == ("certified", "conditional", "conditional")
     assert "DP-SGD with sampling rate" in str(family)
     assert found.outcome == "consistent"
-    runs = game.play(seed=1, execution=HERE)
+    runs = game.play(seed=1, runner=Runner(HERE)).only
     assert judge(runs, accounting.sold_as(plain, "substitute")).contradicted
 
 
 def test_the_transcript_ratio_is_the_likelihood_ratio():
     """E[exp(-ratio)] over the present world is 1, and it is no weaker than the sum (Neyman and Pearson)."""
-    recipe = DpSgd(noise_multiplier=1.5, sampling_rate=0.2, steps=10, relation="substitute")
-    x, y, canary = attacks.worst_case(recipe, records=20)
+    config = DPSGDConfig(noise_multiplier=1.5, sampling_rate=0.2, steps=10, relation="substitute")
+    x, y, canary = attacks.worst_case(config, records=20)
     worlds = np.arange(20_000) % 2 == 0
-    scores = [attacks.TranscriptRatio(canary.present, recipe), attacks.ReleasedSum(canary.present)]
-    seen, _ = train(recipe, x, y, canary=canary, worlds=worlds, seed=3, observe=scores, width=1000)
+    scores = [attacks.TranscriptRatio(canary.present, config), attacks.ReleasedSum(canary.present)]
+    seen, _ = train(config, x, y, canary=canary, worlds=worlds, seed=3, observe=scores, width=1000)
     ratio = seen[0, 0].astype(float)
     weights = np.exp(-ratio[worlds])
     assert abs(weights.mean() - 1.0) < 4.0 * weights.std() / np.sqrt(weights.size)
@@ -214,11 +219,11 @@ def test_the_transcript_ratio_is_the_likelihood_ratio():
 
 
 def test_audits_at_several_steps_pay_for_them():
-    recipe = DpSgd(noise_multiplier=4.0, steps=16, relation="substitute")
-    x, y, canary = attacks.worst_case(recipe, records=20)
-    game = TrainedRuns(recipe=recipe, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=400)
-    runs = game.play_steps([4, 16], seed=2, execution=HERE)
-    assert runs[16] == game.play(seed=2, execution=HERE)
+    config = DPSGDConfig(noise_multiplier=4.0, steps=16, relation="substitute")
+    x, y, canary = attacks.worst_case(config, records=20)
+    game = TrainedRuns(config=config, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=400)
+    runs = replace(game, at=(4, 16)).play_steps(seed=2, runner=Runner(HERE))
+    assert runs[16] == game.play(seed=2, runner=Runner(HERE)).only
     together = estimators.by_step(runs, bound=estimators.mu_from_runs, delta=1e-5)
     alone = estimators.mu_from_runs(runs[16], confidence=0.975)
     assert together[16].mu == alone.mu
@@ -228,19 +233,24 @@ def test_audits_at_several_steps_pay_for_them():
     assert together[4].mu < 1.0 < together[16].mu <= 2.0
     with pytest.raises(InputError, match="at least one step"):
         estimators.by_step({})
-    for steps, sentence in (([], "at least one step"), ([17], "`steps` must be at most 16")):
+    for steps, sentence in (
+        ([], "at least one step"),
+        ([4, 4], "none twice"),
+        ([17], r"`at` must be at most `steps` \(16\)"),
+    ):
         with pytest.raises(InputError, match=sentence):
-            game.play_steps(steps, seed=2)
+            replace(game, at=steps)
 
 
 def test_the_union_over_steps_covers():
     """Honest training, ten steps each: some bound passes its step's truth in no more games than 95% allows."""
-    recipe = DpSgd(noise_multiplier=2.0, steps=10)
-    x, y, canary = attacks.worst_case(recipe, records=5)
-    game = TrainedRuns(recipe=recipe, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=100)
+    config = DPSGDConfig(noise_multiplier=2.0, steps=10)
+    x, y, canary = attacks.worst_case(config, records=5)
+    game = TrainedRuns(config=config, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=100)
+    game = replace(game, at=tuple(range(1, 11)))
     over = 0
     for seed in range(100):
-        bounds = estimators.by_step(game.play_steps(range(1, 11), seed=seed, execution=HERE))
+        bounds = estimators.by_step(game.play_steps(seed=seed, runner=Runner(HERE)))
         over += any(bound.mu > np.sqrt(step) / 2.0 for step, bound in bounds.items())
     assert over <= stats.binom.ppf(1.0 - 1e-4, 100, 0.05)
 
@@ -248,15 +258,17 @@ def test_the_union_over_steps_covers():
 @pytest.mark.parametrize("relation", ["add-remove", "substitute"])
 def test_many_gradients_in_one_run(relation):
     """m canaries on quiet coordinates: a quarter of the noise is caught, the whole of it is not contradicted."""
-    recipe = DpSgd(noise_multiplier=2.0, steps=4, learning_rate=0.1, loss="softmax", classes=10, relation=relation)
+    config = DPSGDConfig(
+        noise_multiplier=2.0, steps=4, learning_rate=0.1, loss="softmax", classes=10, relation=relation
+    )
     x = np.hstack([X, np.zeros((60, 60), dtype=np.float32)])
-    spots = attacks.quiet_coordinates(recipe, x, Y, count=500, seed=1)
+    spots = attacks.quiet_coordinates(config, x, Y, count=500, seed=1)
     assert np.unique(spots).size == 500
-    sneaky = replace(recipe, noise_multiplier=0.5)
-    for trained, contradicted in ((recipe, False), (sneaky, True)):
-        scores = games.GradientsInOneRun(recipe=trained, x=x, y=Y, coordinates=spots)
+    sneaky = replace(config, noise_multiplier=0.5)
+    for trained, contradicted in ((config, False), (sneaky, True)):
+        scores = games.GradientsInOneRun(config=trained, x=x, y=Y, coordinates=spots)
         game = games.OneRun(scores=scores, canaries=500, relation=relation)
-        found = da.audit(game, claim=recipe.claim(1e-5), seed=4, execution=HERE)
+        found = da.audit(game, claim=config.claim(1e-5), seed=4, execution=HERE)
         assert found.contradicted is contradicted
         assert found.bounds[1].mu <= trained.claim(1e-5).mu
 
@@ -269,21 +281,21 @@ def test_many_records_in_one_run(relation):
     partners = (rows, 1 - labels) if relation == "substitute" else None
     rest = np.zeros((10, 300), dtype=np.float32), np.arange(10) % 2
     for sigma in (0.05, 4.0):
-        recipe = DpSgd(noise_multiplier=sigma, steps=30, clip=2.0, learning_rate=2.0, relation=relation)
-        scores = games.RecordsInOneRun(recipe=recipe, x=rest[0], y=rest[1], canaries=(rows, labels), partners=partners)
-        seen = games.OneRun(scores=scores, canaries=150, relation=relation).play(seed=5, execution=HERE)
+        config = DPSGDConfig(noise_multiplier=sigma, steps=30, clip=2.0, learning_rate=2.0, relation=relation)
+        scores = games.RecordsInOneRun(config=config, x=rest[0], y=rest[1], canaries=(rows, labels), partners=partners)
+        seen = games.OneRun(scores=scores, canaries=150, relation=relation).play(seed=5, runner=Runner(HERE)).only
         bound = estimators.epsilon_from_canaries(seen, delta=1e-5)
         if sigma < 1.0:
             assert bound.epsilon > 1.0
-        assert bound.epsilon <= recipe.claim(1e-5).epsilon
+        assert bound.epsilon <= config.claim(1e-5).epsilon
     with pytest.raises(InputError, match="`partners` belong to substitution"):
         replace(scores, partners=None if relation == "substitute" else (rows, labels))
 
 
 def test_a_crafted_input_keeps_its_length():
     """As printed, algorithm 3 draws the crafted gradient to zero; ours is as long as the target's, and opposed."""
-    recipe = DpSgd(noise_multiplier=2.0, steps=20, learning_rate=1.0, relation="substitute")
-    reference = attacks.Reference(recipe, X, Y, seed=1)
+    config = DPSGDConfig(noise_multiplier=2.0, steps=20, learning_rate=1.0, relation="substitute")
+    reference = attacks.Reference(config, X, Y, seed=1)
     target = (X[reference.least_confident()], 1.0)
     own = np.linalg.norm(reference.gradient(target))
     sizes = {
@@ -297,19 +309,19 @@ def test_a_crafted_input_keeps_its_length():
 
 
 def test_canaries_for_perceptrons():
-    recipe = DpSgd(
+    config = DPSGDConfig(
         noise_multiplier=1.0, steps=8, learning_rate=0.05, optimizer="adam", loss="softmax", classes=2, model=Mlp((6,)),
         relation="substitute",
     )  # fmt: skip
-    reference = attacks.Reference(recipe, X, Y, seed=1)
+    reference = attacks.Reference(config, X, Y, seed=1)
     target = (X[reference.least_confident()], float(Y[reference.least_confident()]))
     crafted = attacks.crafted_input(reference, target, steps=60)
     assert reference.cosine(crafted.present, crafted.absent) < 0.2  # the same label pulls the last layer the same way
-    quiet = attacks.least_updated(recipe, X, Y, seed=1)
+    quiet = attacks.least_updated(config, X, Y, seed=1)
     assert np.count_nonzero(quiet.present) == 1
-    runs = audited(recipe, X, Y, quiet, attacks.Displacement(quiet.present), runs=64, seed=2)
+    runs = audited(config, X, Y, quiet, attacks.Displacement(quiet.present), runs=64, seed=2)
     assert runs.present.mean() > runs.absent.mean()
-    assert not judge(runs, recipe.claim(1e-5)).contradicted
+    assert not judge(runs, config.claim(1e-5)).contradicted
 
 
 def test_scores_that_say_their_relation():
@@ -331,12 +343,12 @@ def test_scores_that_say_their_relation():
 
 def test_worlds_that_differ_in_another_way_are_refused():
     """A pair is no evidence on add/remove, and a whole record none on its label."""
-    plain, pair = DpSgd(noise_multiplier=1.0), DpSgd(noise_multiplier=1.0, relation="substitute")
+    plain, pair = DPSGDConfig(noise_multiplier=1.0), DPSGDConfig(noise_multiplier=1.0, relation="substitute")
     label = replace(pair, relation="label")
     gradient = np.zeros((7, 1))
     single, opposed = GradientCanary(gradient), GradientCanary(gradient, -gradient)
     flipped = InputCanary((X[0], 0.0), (X[0], 1.0))
-    for recipe, canary in (
+    for config, canary in (
         (plain, opposed),
         (pair, single),
         (label, opposed),
@@ -344,9 +356,9 @@ def test_worlds_that_differ_in_another_way_are_refused():
         (plain, flipped),
     ):
         with pytest.raises(InputError, match="do not differ by"):
-            TrainedRuns(recipe=recipe, x=X, y=Y, canary=canary, score=attacks.ReleasedSum(gradient), runs=5)
-    for recipe, canary in ((plain, single), (pair, opposed), (label, flipped), (pair, flipped)):
-        TrainedRuns(recipe=recipe, x=X, y=Y, canary=canary, score=attacks.ReleasedSum(gradient), runs=5)
+            TrainedRuns(config=config, x=X, y=Y, canary=canary, score=attacks.ReleasedSum(gradient), runs=5)
+    for config, canary in ((plain, single), (pair, opposed), (label, flipped), (pair, flipped)):
+        TrainedRuns(config=config, x=X, y=Y, canary=canary, score=attacks.ReleasedSum(gradient), runs=5)
     reference = attacks.Reference(label, X, Y, seed=1)
     assert attacks.mislabelled(reference, (X[0], 0.0)).absent[1] == 1.0
     for make in (
@@ -356,14 +368,14 @@ def test_worlds_that_differ_in_another_way_are_refused():
     ):
         with pytest.raises(InputError, match="the relation is label"):
             make()
-    scores = games.GradientsInOneRun(recipe=pair, x=X, y=Y, coordinates=[0, 1, 2])
+    scores = games.GradientsInOneRun(config=pair, x=X, y=Y, coordinates=[0, 1, 2])
     with pytest.raises(InputError, match="`relation` must be that of the score"):
         games.OneRun(scores=scores, canaries=3, relation="add-remove")
 
 
 def test_an_audit_before_the_last_step_has_no_family_of_all_steps():
-    recipe = DpSgd(noise_multiplier=4.0, steps=16)
-    x, y, canary = attacks.worst_case(recipe, records=1)
-    game = TrainedRuns(recipe=recipe, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=50)
-    assert len(da.audit(game, claim=recipe.claim(1e-5), execution=HERE).bounds) == 3
-    assert len(da.audit(replace(game, at=4), claim=recipe.claim(1e-5), execution=HERE).bounds) == 2
+    config = DPSGDConfig(noise_multiplier=4.0, steps=16)
+    x, y, canary = attacks.worst_case(config, records=1)
+    game = TrainedRuns(config=config, x=x, y=y, canary=canary, score=attacks.ReleasedSum(canary.present), runs=50)
+    assert len(da.audit(game, claim=config.claim(1e-5), execution=HERE).bounds) == 3
+    assert len(da.audit(replace(game, at=4), claim=config.claim(1e-5), execution=HERE).bounds) == 2

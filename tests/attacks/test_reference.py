@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpaudit import InputError, attacks
-from dpaudit.attacks import blind
-from dpaudit.data import gaussian_mixture
-from dpaudit.proxies import Categorical, Fresh, Normal
+from dpaudit.attacks import baselines
+from dpaudit.counterfactuals import Categorical, Fresh, Normal
+from dpaudit.testing.ground_truth import gaussian_mixture
 
 SHARES = st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0)), min_size=2, max_size=30)
 
@@ -69,33 +69,33 @@ def test_blind_law_recovers_what_the_proxy_lost(rng):
 def test_blind_law_of_numbers(rng):
     x = rng.normal(size=3000)
     values = x + 1.0 + rng.normal(size=3000)
-    proxy, fold = Normal(x, 1.0), rng.random(3000) < 0.5
-    found = attacks.blind_law(proxy, values, x[:, None], fold, seed=1)
-    assert np.log(found.density(values)).mean() > np.log(proxy.density(values)).mean() + 0.2
+    counterfactual, fold = Normal(x, 1.0), rng.random(3000) < 0.5
+    found = attacks.blind_law(counterfactual, values, x[:, None], fold, seed=1)
+    assert np.log(found.density(values)).mean() > np.log(counterfactual.density(values)).mean() + 0.2
 
 
 def test_giveaways_name_the_column(rng):
     x = rng.normal(size=(4000, 3))
     labels = (rng.random(4000) < 1.0 / (1.0 + np.exp(-2.0 * x[:, 1]))).astype(int)
-    (first, *_) = attacks.giveaways(Categorical(np.full((4000, 2), 0.5)), labels, x, ["a", "b", "c"])
+    (first, *_) = attacks.leaking_features(Categorical(np.full((4000, 2), 0.5)), labels, x, ["a", "b", "c"])
     assert first.feature == "b"
     assert abs(first.z) > 10.0
     assert "above" in first.where or "up to" in first.where
-    (number, *_) = attacks.giveaways(Normal(np.zeros(4000), 1.0), x[:, 2] + x[:, 0], x, ["a", "b", "c"])
+    (number, *_) = attacks.leaking_features(Normal(np.zeros(4000), 1.0), x[:, 2] + x[:, 0], x, ["a", "b", "c"])
     assert number.feature in ("a", "c")
     moved = Fresh(np.arange(4000), x + np.array([0.0, 0.0, 1.0]))
-    (record, *_) = attacks.giveaways(moved, np.arange(4000), x, ["a", "b", "c"])
+    (record, *_) = attacks.leaking_features(moved, np.arange(4000), x, ["a", "b", "c"])
     assert record.feature == "c"
 
 
 def test_binary_columns_are_cut_in_two(rng):
     flag = (rng.random(2000) < 0.03).astype(float)
     labels = np.where(flag == 1.0, 1, rng.integers(0, 2, 2000))
-    (first, *_) = attacks.giveaways(Categorical(np.full((2000, 2), 0.5)), labels, flag[:, None], ["rare"])
+    (first, *_) = attacks.leaking_features(Categorical(np.full((2000, 2), 0.5)), labels, flag[:, None], ["rare"])
     assert first.feature == "rare"
     assert first.z > 4.0
 
 
 def test_words():
-    assert "no features were given" in blind.words(Categorical([0.5]), None)
-    assert "1 feature column" in blind.words(Categorical([0.5]), np.zeros((1, 1)))
+    assert "no features were given" in baselines.words(Categorical([0.5]), None)
+    assert "1 feature column" in baselines.words(Categorical([0.5]), np.zeros((1, 1)))

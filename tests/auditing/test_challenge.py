@@ -8,9 +8,11 @@ import pytest
 from scipy import special
 
 import dpaudit as da
-from dpaudit import InputError, calibration, estimators
+from dpaudit import InputError, estimators
 from dpaudit.auditing.challenge import CHALLENGERS, REACHES, THEIRS
+from dpaudit.estimators.members import PROPENSITY_ERROR
 from dpaudit.games import ZeroRun
+from dpaudit.testing import calibration
 
 
 def honest(seed, rows=250):
@@ -39,7 +41,7 @@ def weak():
     x = rng.normal(size=(4000, 3))
     x[member, 0] *= 2.0
     game = ZeroRun(scores=np.abs(x[:, 0]) + rng.normal(size=4000), member=member, features=x)
-    evidence = game.play(seed=1)
+    evidence = game.play(seed=1).only
     better = special.expit(0.375 * x[:, 0] ** 2 - np.log(2.0))  # the truth of N(0, 4) against N(0, 1)
     return game, da.audit(evidence, delta=0.0, name="weak"), evidence, x, better
 
@@ -76,16 +78,16 @@ def test_a_correction_that_misses_the_shift_is_refuted(weak, who):
     assert found.p_value < 1e-6
     assert found.published == record.bounds
     assert found.assumptions[:2] == (CHALLENGERS[who], REACHES)
-    assert not any("propensity model" in text for text in found.assumptions), "that is what was tested"
-    assert str(found).endswith("the published number may not be put down to the model.")
+    assert not any(one.id == "propensity-model" for one in found.assumptions), "that is what was tested"
+    assert str(found).endswith("the published number may not be attributed to the model.")
     assert "at best, if off by no more than" in str(found)
     assert found.allowed_error == pytest.approx(found.refuted_error + 0.01)
     for bound, kind in zip(found.at_best, (estimators.epsilon_from_members, estimators.mu_from_members), strict=True):
         again = kind(evidence, delta=bound.delta, log_odds_error=found.allowed_error)
         assert bound.value == again.value <= found.published[0].epsilon
         assert bound.guarantee == "conditional"
-        assert f"no propensity is over-confident by more than {found.allowed_error:g} in log-odds" in bound.assumptions
-        assert not any("follows the propensity model" in text for text in bound.assumptions)
+        assert PROPENSITY_ERROR.asserted(error=found.allowed_error) in bound.assumptions
+        assert not any(one.id == "propensity-model" for one in bound.assumptions)
 
 
 def test_put_back_the_error_that_would_have_been_needed(weak):
@@ -93,7 +95,7 @@ def test_put_back_the_error_that_would_have_been_needed(weak):
     found = da.challenge(record, evidence, blind=(np.arange(4000), np.abs(x[:, 0])))
     attack = replace(evidence, scores=np.abs(x[evidence.ids, 0]), sides="both")
     p_values = [
-        estimators.refute_propensity(attack, log_odds_error=error).p_value
+        estimators.propensity_p_value(attack, log_odds_error=error)
         for error in (0.0, found.refuted_error, found.allowed_error)
     ]
     assert p_values[0] == found.p_value
@@ -106,17 +108,19 @@ def test_better_propensities_restate_the_bound(weak):
     assert [bound.parameter for bound in found.under_challenger] == ["epsilon", "mu"]
     assert [bound.value for bound in found.under_challenger] == [0.0, 0.0]  # nothing leaks
     assert THEIRS in found.under_challenger[0].assumptions
-    assert not any("L2 logistic" in text for text in found.under_challenger[0].assumptions)
+    assert not any("L2 logistic" in str(one) for one in found.under_challenger[0].assumptions)
     assert f"if {THEIRS}: epsilon >= " in str(found)
     assert da.challenge(record, evidence, blind=(np.arange(4000), better)).under_challenger == ()
 
 
-def test_features_play_the_gate_of_the_game(weak):
+def test_features_play_the_control_of_the_game(weak):
     game, record, evidence, x, _ = weak
-    gate = estimators.refute_proxy(game.play_all(seed=1).blind)
+    (control,) = game.play(seed=1).controls
     found = da.challenge(record, evidence, features=(np.arange(4000), x), feature_names=("a", "b", "c"), seed=1)
-    assert found.p_value == pytest.approx(gate.p_value, rel=0.2)  # trees on log-odds that went through a probability
-    assert any(text.startswith("a, ") for text in found.giveaways)
+    assert found.p_value == pytest.approx(
+        estimators.null_p_value(control.parts), rel=0.2
+    )  # trees on log-odds that went through a probability
+    assert any(text.startswith("a, ") for text in found.leaking_features)
     assert "3 features, in two folds" in found.words
     assert found == da.challenge(record, evidence, features=(np.arange(4000), x), feature_names=("a", "b", "c"), seed=1)
 
@@ -126,7 +130,7 @@ def test_who_survives_and_what_that_says(fair):
     found = da.challenge(record, evidence, propensity=(evidence.ids, special.expit(0.8 * x[:, 0])))
     assert (found.outcome, found.exit_code) == ("survives", 0)
     assert found.refuted_error is found.allowed_error is None
-    assert found.at_best == found.giveaways == ()
+    assert found.at_best == found.leaking_features == ()
     assert found.under_challenger
     text = str(found)
     assert text.endswith("That proves nothing more; a better one may.")
@@ -217,15 +221,15 @@ def test_where_no_error_would_save_them():
     evidence, x = honest(7, rows=200)
     upside_down = replace(evidence, propensity=special.expit(np.where(evidence.member, -13.0, 13.0)))
     record = da.audit(upside_down, delta=0.0)
-    revealing = np.column_stack([x, evidence.member])
+    leaking_columns = np.column_stack([x, evidence.member])
     for how in (
         {"blind": (evidence.ids, evidence.member.astype(float))},
-        {"features": (evidence.ids, revealing), "feature_names": ("a", "b", "c", "year")},
+        {"features": (evidence.ids, leaking_columns), "feature_names": ("a", "b", "c", "year")},
     ):
         found = da.challenge(record, upside_down, **how)
         assert (found.refuted_error, found.allowed_error, found.at_best) == (10.0, None, ())
         assert "no error of the log-odds up to 10 would save them" in str(found)
-    assert "column 'year' separates members from non-members exactly" in found.giveaways
+    assert "column 'year' separates members from non-members exactly" in found.leaking_features
 
 
 def test_files_instead_of_objects(fair, tmp_path):
@@ -283,7 +287,7 @@ def test_odd_records_are_refused(fair, rng):
     with pytest.raises(InputError, match=r"got evidence of type RunScores\.\nhint: only such audits rest on"):
         da.challenge(da.audit(runs), runs, **how)
     with pytest.raises(InputError, match="got evidence of type none"):
-        da.challenge(replace(record, evidence=None), evidence, **how)
+        da.challenge(replace(record, evidence=()), evidence, **how)
     split = replace(evidence, assignment="split", propensity=None)
     with pytest.raises(InputError, match=r"got assignment 'split'\.\nhint: a random hold-out rests on no"):
         da.challenge(da.audit(split, delta=0.0), split, **how)

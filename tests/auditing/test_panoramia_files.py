@@ -10,10 +10,10 @@ import pytest
 
 import dpaudit as da
 from dpaudit import InputError, estimators
-from dpaudit.auditing import schema
-from dpaudit.auditing.config import load_config
-from dpaudit.bounds import ClosenessRegion
-from dpaudit.games import PanoramiaTable
+from dpaudit.auditing.plan import load_config
+from dpaudit.bounds import PanoramiaRegion
+from dpaudit.games import Panoramia
+from dpaudit.record import schema
 
 
 def rows(n, seed, *, gain=0.0, shift=0.0):
@@ -51,35 +51,31 @@ def audited(found):
 
 
 def test_settings(load):
-    found = load("poor = 0.0")
-    assert isinstance(found.game, PanoramiaTable)
-    for line in (r"members +members.csv +given", r"poor +0.0 +given", r"helper +False +default"):
+    found = load("discard_fraction = 0.0")
+    assert isinstance(found.game.game(3), Panoramia)
+    for line in (r"members +members.csv +given", r"discard_fraction +0.0 +given", r"helper +None +default"):
         assert re.search(rf"game\.panoramia\.{line}", found.explain()), line
-    assert "folder" not in found.explain()
+    assert "panoramia.folder" not in found.explain()
     for text, words in (
         ("folder = '.'", "`game.panoramia.folder` is not a setting"),
         ("nonmember = 'others.csv'", "did you mean `nonmembers`"),
         ("generator = 'sequential trees'", "`generator` and `generated` both give rows"),
     ):
         with pytest.raises(InputError, match=words):
-            load(text)
+            load(text).game.game(3)
 
 
 def test_the_record(load):
     found = audited(load())
     jsonschema.validate(json.loads(found.to_json()), schema())
-    plan = found.plan
-    assert (plan["game"], plan["generator"], plan["target"]) == (
-        "PanoramiaTable",
-        "rows that were given",
-        "column loss",
-    )
-    assert (plan["features"], plan["helper"], plan["closeness"], plan["rows"]) == (["age", "city"], False, None, 600)
-    assert [name for name, _ in plan["files"]] == ["members.csv", "made.csv"]
-    assert "label" not in plan
-    assert list(found.checks) == ["baseline"]
+    plan, told = found.plan, found.plan["source"]
+    assert (plan["game"], told["generator"], told["target"]) == ("panoramia", "rows that were given", "column loss")
+    assert (told["features"], plan["helper"], plan["divergence"], plan["rows"]) == (["age", "city"], None, None, 600)
+    assert [name for name, _ in told["files"]] == ["members.csv", "made.csv"]
+    assert told["label"] is None
+    assert [result.check.id for result in found.checks] == ["baseline"]
     (region,) = found.bounds
-    assert isinstance(region, ClosenessRegion)
+    assert isinstance(region, PanoramiaRegion)
     assert region.total > 1.0
     assert found.outcome is da.Outcome.NO_CLAIM
 
@@ -87,34 +83,29 @@ def test_the_record(load):
 def test_comparisons_with_real_non_members(load):
     found = audited(load('nonmembers = "others.csv"'))
     jsonschema.validate(json.loads(found.to_json()), schema())
-    shown = found.checks["comparisons"]
-    assert shown["real_epsilon"] > 1.0
-    assert shown["one_run_epsilon"] > 1.0
-    assert (shown["real_pairs"], shown["one_run_pairs"]) == (250, 300)
-    assert "Real non-members in the place of generated rows showed epsilon >= " in shown["sentence"]
-    assert "95% confidence, substitute of one record" in shown["sentence"]
-    assert shown["sentence"] in str(found)
+    shown = {entry["id"]: entry for entry in found.comparisons}
+    assert shown["with-real"]["bound"].value > 1.0
+    assert shown["alone"]["bound"].value > 1.0
+    assert next(iter(shown["with-real"]["sizes"].values())) == 250
+    assert next(iter(shown["alone"]["sizes"].values())) == 300
+    assert "with real non-members, epsilon >= " in str(found)
 
 
 def test_non_members_of_another_kind_bound_nothing(load):
-    shown = audited(load('nonmembers = "elsewhere.csv"')).checks["comparisons"]
-    assert shown["real_epsilon"] is None
-    assert shown["one_run_epsilon"] is None
-    assert "can be told from the members without the model" in shown["sentence"]
-    assert "epsilon >=" not in shown["sentence"]
+    found = audited(load('nonmembers = "elsewhere.csv"'))
+    assert found.comparisons == ()
+    assert "can be told from the members without the model" in found.result("non-members-alike").text
 
 
-def test_an_asserted_closeness_bounds_epsilon(load):
-    plain, found = audited(load()), audited(load("closeness = 0.5"))
+def test_an_asserted_divergence_bounds_epsilon(load):
+    plain, found = audited(load()), audited(load("divergence = 0.5"))
     (region,) = found.bounds
-    assert region.asserted == found.plan["closeness"] == 0.5
+    assert region.asserted == found.plan["divergence"] == 0.5
     assert region.total >= plain.bounds[0].total
-    assert region == estimators.panoramia(found.observed, asserted_closeness=0.5)
-    assert found.checks["asserted"]["epsilon"] == pytest.approx(region.total - 0.5)
-    assert "If the generator is 0.5-close, as is asserted, epsilon >= " in str(found)
+    assert region == estimators.panoramia(found.observed[0], asserted_divergence=0.5)
     jsonschema.validate(json.loads(found.to_json()), schema())
 
 
-def test_a_closeness_that_the_baseline_refutes_is_refused(load):
-    with pytest.raises(InputError, match=r"`closeness` must be at least what the baseline shows \([1-9.]+\), got 0.1"):
-        audited(load("closeness = 0.1", generated="far.csv"))
+def test_a_divergence_that_the_baseline_refutes_is_refused(load):
+    with pytest.raises(InputError, match=r"`divergence` must be at least what the baseline shows \([1-9.]+\), got 0.1"):
+        audited(load("divergence = 0.1", generated="far.csv"))

@@ -69,7 +69,7 @@ def test_what_is_written(write, tmp_path, capsys):
     assert "open out/report.html" in err
     record = da.load_audit("out/good.json")
     evidence = da.load_evidence("out/good.evidence.parquet")
-    assert record.evidence["digest"] == evidence.digest
+    assert record.evidence[0]["digest"] == evidence.digest
     assert (tmp_path / "out" / "report.html").is_file()
     code, printed, _ = run("run", "good.toml", "--output", "out", "--json", capsys=capsys)
     assert json.loads(printed)["audits"][0]["verdict"]["outcome"] == "consistent"
@@ -211,7 +211,7 @@ def test_stream_estimates(tmp_path, capsys, rng):
     scores = rng.normal(size=600) + 3.0 * worlds
     rows = "".join(f"{int(w)},{s}\n" for w, s in zip(worlds, scores, strict=True))
     (tmp_path / "runs.csv").write_text("member,score\n" + rows)
-    file, how = tmp_path / "runs.csv", ("--how", "stream")
+    file, how = tmp_path / "runs.csv", ("--assignment", "stream")
     code, out, _ = run("estimate", file, *how, "--relation", "label", capsys=capsys)
     assert code == 0
     assert "anytime-valid" in out

@@ -65,7 +65,7 @@ def test_exit_codes(here, options, capsys):
     code, out, _ = challenge("flat", *options, capsys=capsys)
     assert code == 1, out
     assert out.startswith("flat: 1,500 rows")
-    assert out.strip().endswith("the published number may not be put down to the model.")
+    assert out.strip().endswith("the published number may not be attributed to the model.")
     code, out, _ = challenge("fair", *options, capsys=capsys)
     assert code == 0, out
     assert out.strip().endswith("That proves nothing more; a better one may.")

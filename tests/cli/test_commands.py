@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpaudit import cli, estimators
-from dpaudit.mechanisms import known
+from dpaudit.testing import ground_truth
 from tests.conftest import gaussian_runs
 
 
@@ -49,10 +49,10 @@ def scores(tmp_path, rng):
     (tmp_path / "broken.npy").write_bytes((tmp_path / "with.npy").read_bytes()[:200])
     np.save(tmp_path / "pickle.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "odd.txt").write_text("1 2 3")
-    given = known.ShiftedMembers(2.0, 400).sample(rng)
+    given = ground_truth.ShiftedMembers(2.0, 400).sample(rng)
     columns = {"score": given.scores, "member": given.member, "low": given.propensity * 0.99, "high": given.propensity}
     csv.write_csv(pa.table(columns), tmp_path / "given.csv")
-    paired = known.GeneratedPairs().sample(rng)
+    paired = ground_truth.GeneratedPairs().sample(rng)
     names = ("included", "baseline", "attack")
     csv.write_csv(pa.table({name: getattr(paired, name) for name in names}), tmp_path / "paired.csv")
     (tmp_path / "counts.csv").write_text("query,present,absent\na,90,50\na,10,50\nb,50,50\nb,50,50\n")
@@ -68,7 +68,7 @@ def scores(tmp_path, rng):
 
 
 def test_two_files_of_runs(scores, capsys):
-    code, out, err = run("estimate", scores / "with.npy", scores / "without.npy", "--how", "runs", capsys=capsys)
+    code, out, err = run("estimate", scores / "with.npy", scores / "without.npy", "--assignment", "runs", capsys=capsys)
     assert code == 0
     assert err == ""
     assert "epsilon >= " in out
@@ -79,16 +79,17 @@ def test_two_files_of_runs(scores, capsys):
 @pytest.mark.parametrize("how", ["runs", "coins", "split"])
 @pytest.mark.parametrize("file", ["table.csv", "table.parquet"])
 def test_tables_print_json_that_equals_the_library_call(scores, capsys, how, file):
-    code, out, _ = run("estimate", scores / file, "--how", how, "--delta", 1e-5, "--json", capsys=capsys)
+    code, out, _ = run("estimate", scores / file, "--assignment", how, "--delta", 1e-5, "--json", capsys=capsys)
     assert code == 0
     first, second = json.loads(out)
     assert first["epsilon"] > 0
     assert first["relation"] == ("substitute" if how == "split" else "add-remove")
     assert first["guarantee"] == second["guarantee"] == "conditional"
-    said = "no two rows" if how == "split" else "--relation was not given"
-    assert said in first["assumptions"][0]
+    assert first["assumptions"][0] == ("one-row-per-unit" if how == "split" else "nothing-in-its-place")
+    said = "no two rows" if how == "split" else "relation was not given"
+    assert said in run("estimate", scores / file, "--assignment", how, "--delta", 1e-5, capsys=capsys)[1]
     code, out, _ = run(
-        "estimate", scores / file, "--how", how, "--relation", first["relation"], "--json", capsys=capsys
+        "estimate", scores / file, "--assignment", how, "--relation", first["relation"], "--json", capsys=capsys
     )
     assert json.loads(out)[0]["guarantee"] == ("conditional" if how == "split" else "certified")
     if how == "split":
@@ -97,7 +98,7 @@ def test_tables_print_json_that_equals_the_library_call(scores, capsys, how, fil
 
 def test_groups_and_saved_evidence(scores, capsys, rng):
     code, out, _ = run(
-        "estimate", scores / "table.csv", "--how", "coins", "--group", "user", "--unit", "user", capsys=capsys
+        "estimate", scores / "table.csv", "--assignment", "coins", "--group", "user", "--unit", "user", capsys=capsys
     )
     assert code == 0
     assert "of one user" in out
@@ -110,26 +111,26 @@ def test_groups_and_saved_evidence(scores, capsys, rng):
 
 def test_given_members_pairs_and_counts(scores, capsys):
     for columns in (["--propensity", "high"], ["--propensity", "low", "--propensity", "high"]):
-        given = ["estimate", scores / "given.csv", "--how", "given", *columns, "--json", "--delta", 0]
+        given = ["estimate", scores / "given.csv", "--assignment", "given", *columns, "--json", "--delta", 0]
         code, out, err = run(*given, capsys=capsys)
         assert code == 0, err
         first = json.loads(out)[0]
         assert first["epsilon"] > 0.3
         assert first["relation"] == "substitute"
-        assert "the propensities are not over-confident" in first["assumptions"]
-    code, out, _ = run("estimate", scores / "paired.csv", "--how", "coins", "--delta", 0, capsys=capsys)
+        assert "propensities" in first["assumptions"]
+    code, out, _ = run("estimate", scores / "paired.csv", "--assignment", "coins", "--delta", 0, capsys=capsys)
     assert code == 0
     assert "c + epsilon >= 1." in out
-    code, out, _ = run("estimate", scores / "counts.csv", "--how", "runs", "--json", capsys=capsys)
+    code, out, _ = run("estimate", scores / "counts.csv", "--assignment", "runs", "--json", capsys=capsys)
     assert code == 0
     assert json.loads(out)["divergences"][0] > 0.05
 
 
-def test_without_how_every_choice_is_explained(scores, capsys):
+def test_without_an_assignment_every_choice_is_explained(scores, capsys):
     code, out, err = run("estimate", scores / "table.csv", capsys=capsys)
     assert (code, out) == (2, "")
-    for word, meaning in cli.estimate.HOW.items():
-        assert f"--how {word}" in err
+    for word, meaning in cli.estimate.MEANINGS.items():
+        assert f"--assignment {word}" in err
         assert meaning in err
 
 
@@ -137,44 +138,56 @@ def test_without_how_every_choice_is_explained(scores, capsys):
     ("arguments", "sentence"),
     [
         (
-            ["table.csv", "--how", "given"],
-            "`--how given` needs one column of propensities, or two (lower, upper), got 0.",
+            ["table.csv", "--assignment", "given"],
+            "members that are given need one column of propensities, or two (lower, upper), got 0.",
         ),
-        (["table.csv", "--how", "given", "--propensity", "none"], "no column 'none'"),
-        (["table.csv", "--how", "coins", "--propensity", "score"], "`--propensity` has no effect here"),
-        (["given.csv", "--how", "given", "--propensity", "score"], "`propensity` must be probabilities"),
-        (["bare.csv", "--how", "runs"], "'bare.csv' has no rows."),
-        (["paired.csv", "--how", "coins", "--relation", "add-remove"], "`--relation` has no effect here"),
-        (["counts.csv", "--how", "runs", "--group", "query"], "`--group` has no effect here"),
-        (["ragged.csv", "--how", "runs"], "every query in 'ragged.csv' must have as many answers, got 1 to 2."),
+        (["table.csv", "--assignment", "given", "--propensity", "none"], "no column 'none'"),
+        (["table.csv", "--assignment", "coins", "--propensity", "score"], "`propensity` has no effect here"),
+        (["given.csv", "--assignment", "given", "--propensity", "score"], "`propensity` must be probabilities"),
+        (["bare.csv", "--assignment", "runs"], "the table has no rows."),
+        (["paired.csv", "--assignment", "coins", "--relation", "add-remove"], "`relation` has no effect here"),
+        (["counts.csv", "--assignment", "runs", "--group", "query"], "`group` has no effect here"),
+        (["ragged.csv", "--assignment", "runs"], "every query must have as many answers, got 1 to 2."),
         (
-            ["table.csv", "--how", "coins", "--score", "loss"],
-            "no column 'loss' in 'table.csv'; it has score, member, user.",
+            ["table.csv", "--assignment", "coins", "--score", "loss"],
+            "the table has no column 'loss'.\nhint: it has score, member, user.",
         ),
-        (["table.csv", "--how", "coins", "--group", "nobody"], "no column 'nobody'"),
-        (["table.csv", "--how", "coins", "--confidence", "1.5"], "`confidence` must be in (0, 1), got 1.5."),
-        (["table.csv", "--how", "coins", "--delta", "-1"], "`delta` must be in [0, 1], got -1.0."),
-        (["table.csv", "--how", "coins", "--reduce", "median"], "`reduce` must be one of 'mean', 'max', 'sum'"),
-        (["table.csv", "--how", "split", "--relation", "add-remove"], "a fixed-size split certifies substitute"),
-        (["table.csv", "one.csv", "--how", "coins"], "`--how coins` reads one table, got 2."),
-        (["one.csv", "one.csv", "one.csv", "--how", "runs"], "`--how runs` reads one or two files, got 3."),
-        (["one.csv", "--how", "coins"], "no column 'member' in 'one.csv'"),
-        (["with.npy", "--how", "coins"], "'with.npy' is a plain array"),
-        (["headerless.csv", "one.csv", "--how", "runs"], "'headerless.csv' has no header line."),
-        (["words.csv", "--how", "coins"], "column 'member' must be true / false or 1 / 0, got 'yes'."),
-        (["nan.csv", "--how", "coins"], "`scores` must be finite, got nan at row 0 (1 such rows)."),
-        (["skewed.csv", "--how", "coins"], "`included` must be fair, independent coins, got 90 of 100 included."),
-        (["empty.csv", "--how", "coins"], "'empty.csv' could not be read"),
-        (["empty.npy", "one.csv", "--how", "runs"], "'empty.npy' could not be read"),
-        (["broken.parquet", "--how", "coins"], "'broken.parquet' could not be read"),
-        (["broken.npy", "with.npy", "--how", "runs"], "'broken.npy' could not be read"),
-        (["pickle.npy", "with.npy", "--how", "runs"], "'pickle.npy' could not be read"),
-        (["odd.txt", "--how", "coins"], "'odd.txt' must be a .csv, .parquet or .npy file."),
-        (["none.csv", "--how", "coins"], "no file "),
-        (["with.npy", "without.npy", "--how", "runs", "--group", "user"], "`--group` has no effect here"),
-        (["evidence.parquet", "--relation", "substitute"], "`--relation` has no effect here"),
-        (["twice.csv", "--how", "coins"], "two columns have one name"),
-        (["archive.npy", "one.csv", "--how", "runs"], "an archive of arrays"),
+        (["table.csv", "--assignment", "coins", "--group", "nobody"], "no column 'nobody'"),
+        (["table.csv", "--assignment", "coins", "--confidence", "1.5"], "`confidence` must be in (0, 1), got 1.5."),
+        (["table.csv", "--assignment", "coins", "--delta", "-1"], "`delta` must be in [0, 1], got -1.0."),
+        (["table.csv", "--assignment", "coins", "--reduce", "median"], "`reduce` must be one of 'mean', 'max', 'sum'"),
+        (["table.csv", "--assignment", "split", "--relation", "add-remove"], "a fixed-size split certifies substitute"),
+        (["table.csv", "one.csv", "--assignment", "coins"], "`--assignment coins` reads one table, got 2."),
+        (
+            ["one.csv", "one.csv", "one.csv", "--assignment", "runs"],
+            "`--assignment runs` reads one or two files, got 3.",
+        ),
+        (["one.csv", "--assignment", "coins"], "the table has no column 'member'.\nhint: it has score."),
+        (["with.npy", "--assignment", "coins"], "the table has no column 'score'.\nhint: it has with."),
+        (["headerless.csv", "one.csv", "--assignment", "runs"], "'headerless.csv' has no header line."),
+        (
+            ["words.csv", "--assignment", "coins"],
+            "`member` must be true / false (or 0 / 1), got values such as no, yes.",
+        ),
+        (["nan.csv", "--assignment", "coins"], "column 'score' must have no gaps, got 1 empty rows."),
+        (
+            ["skewed.csv", "--assignment", "coins"],
+            "`included` must be fair, independent coins, got 90 of 100 included.",
+        ),
+        (["empty.csv", "--assignment", "coins"], "'empty.csv' could not be read"),
+        (["empty.npy", "one.csv", "--assignment", "runs"], "'empty.npy' could not be read"),
+        (["broken.parquet", "--assignment", "coins"], "'broken.parquet' could not be read"),
+        (["broken.npy", "with.npy", "--assignment", "runs"], "'broken.npy' could not be read"),
+        (["pickle.npy", "with.npy", "--assignment", "runs"], "'pickle.npy' could not be read"),
+        (
+            ["odd.txt", "--assignment", "coins"],
+            "`table` must be .parquet, .csv, .feather, .arrow, .npy files of one kind, got .txt.",
+        ),
+        (["none.csv", "--assignment", "coins"], "there is no 'none.csv'"),
+        (["with.npy", "without.npy", "--assignment", "runs", "--group", "user"], "`group` has no effect here"),
+        (["evidence.parquet", "--relation", "substitute"], "`relation` has no effect here"),
+        (["twice.csv", "--assignment", "coins"], "'twice.csv' could not be read"),
+        (["archive.npy", "one.csv", "--assignment", "runs"], "an archive of arrays"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(scores, capsys, monkeypatch, arguments, sentence):
@@ -187,7 +200,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(scores, capsys, monkeypatch, 
 
 
 @pytest.mark.parametrize(
-    "arguments", [["estimate"], ["nonsense"], ["estimate", "x", "--how", "dice"], ["account", "gaussian"]]
+    "arguments", [["estimate"], ["nonsense"], ["estimate", "x", "--assignment", "dice"], ["account", "gaussian"]]
 )
 def test_misuse_of_the_command_itself_is_exit_code_2(capsys, arguments):
     code, out, err = run(*arguments, capsys=capsys)
@@ -288,12 +301,13 @@ def test_the_installed_command_runs():
     assert found.stdout.strip() == "0.1.0"
 
 
-def test_reproduce(tmp_path, capsys):
-    code, out, err = run("reproduce", "substitute", "--figure", "A1", "--quick", "--output", tmp_path, capsys=capsys)
-    assert code == 0
-    assert out.strip() == "figure A1 (Utility): too small to tell"
-    assert {path.name for path in tmp_path.iterdir()} == {"figure-A1.json", "figure-A1.svg"}
-    code, _, err = run("reproduce", "substitute", "--figure", "9", "--output", tmp_path / "none", capsys=capsys)
+def test_reproduce_says_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dpaudit_experiments", None)
+    code, out, err = run("reproduce", "substitute", "--quick", "--output", tmp_path / "none", capsys=capsys)
     assert code == 2
-    assert "`figure` must be one of" in err
+    assert out == ""
+    assert err.splitlines() == [
+        "error: the experiments of papers are a package of their own, dpaudit-experiments, which is not installed.",
+        "hint: pip install ./experiments in a clone of the repository.",
+    ]
     assert not (tmp_path / "none").exists()

@@ -21,12 +21,14 @@ def test_the_example(tmp_path, capsys):
     assert {path.name for path in tmp_path.iterdir()} == files
     record = da.load_audit(tmp_path / f"{name}.json")
     (region,) = record.bounds
-    assert region.closeness < 0.5 < 2.0 < region.total
-    assert record.checks["comparisons"]["real_epsilon"] > 2.0
-    assert record.checks["comparisons"]["one_run_epsilon"] > 2.0
-    assert record.plan["generator"] == "sequential trees"
+    assert region.divergence < 0.5 < 2.0 < region.total
+    assert {entry["id"]: entry["bound"].epsilon > 2.0 for entry in record.comparisons} == {
+        "with-real": True,
+        "alone": True,
+    }
+    assert record.plan["source"]["generator"] == "sequential trees"
     assert "The baseline (" in printed
-    assert "Real non-members in the place of generated rows" in printed
+    assert "with real non-members, epsilon >= " in printed
     shown = run("run", EXAMPLE / "audit.toml", "--commit", capsys=capsys)[1]
     assert record.seeds["commitment"] in shown
     assert "game.panoramia.model" in run("run", EXAMPLE / "audit.toml", "--explain", capsys=capsys)[1]
@@ -48,7 +50,7 @@ def test_the_tables_are_what_the_script_makes(tmp_path):
         ('members = "members.csv"', 'member = "members.csv"', "did you mean `members`"),
         ('nonmembers = "others.csv"', 'generated = "others.csv"', "`generated` must hold at least"),
         ('nonmembers = "others.csv"', "shares = [0.5, 0.5, 0.5]", "`shares` must be three that add up to 1"),
-        ('nonmembers = "others.csv"', 'generated = "older.csv"\ncloseness = 0.1', "what the baseline shows"),
+        ('nonmembers = "others.csv"', 'generated = "older.csv"\ndivergence = 0.1', "what the baseline shows"),
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(tmp_path, capsys, before, after, words):

@@ -11,14 +11,14 @@ from scipy import optimize, special, stats
 
 import dpaudit as da
 from dpaudit import CanaryScores, estimators, tradeoff
-from dpaudit.estimators import _paths, canaries, plans, thresholds
+from dpaudit.estimators import _paths, analyses, canaries, thresholds
 from dpaudit.estimators.thresholds import Band, EProcess, Fixed, FractionGrid, GuessPath, HeldOut, RankGrid, Uncorrected
-from dpaudit.mechanisms import known
+from dpaudit.testing import ground_truth
 from tests.conftest import gaussian_runs, noisy_canaries
 
 
 def oracle(m, r, v, tangents):
-    """sup P(C >= v) over all mechanisms that obey (epsilon_t, delta_t): the linear program of THEORY 2.4."""
+    """sup P(C >= v) over all mechanisms that obey (epsilon_t, delta_t): the linear program of theory:one-run#delta."""
     size = r + 1
     steps = len(tangents)
     variables = size + 2 * r * steps  # Q_0..Q_r, then the two positive parts of every tangent and a
@@ -46,6 +46,7 @@ def oracle(m, r, v, tangents):
     return -found.fun
 
 
+# theory:one-run#domination, theory:one-run#delta
 def test_knapsack_p_value_against_the_oracle():
     rng = np.random.default_rng(1)
     tight = []
@@ -62,6 +63,7 @@ def test_knapsack_p_value_against_the_oracle():
     assert np.median(tight) > 0.8, "an oracle that is always far below proves little"
 
 
+# theory:one-run#f-dp
 def test_recursion_against_the_oracle_with_gaussian_tangents():
     rng = np.random.default_rng(2)
     tight = []
@@ -81,8 +83,10 @@ def test_recursion_against_the_oracle_with_gaussian_tangents():
     assert np.median(tight) > 0.9
 
 
+# theory:one-run#published-delta
 def test_the_published_delta_term_is_false():
-    """THEORY 2.4: m = r = 3, v = 1, eps = .2, delta = 1.09e-4: the exact supremum exceeds the published formula."""
+    """theory:one-run#delta: m = r = 3, v = 1, eps = .2, delta = 1.09e-4: the exact supremum exceeds the published
+    formula."""
     exact = oracle(3, 3, 1, [(0.2, 1.09e-4)])
     published = canaries.one_run_p_value(3, 3, 1, 0.2, 1.09e-4, "published")
     assert exact == pytest.approx(0.908855, abs=1e-6)
@@ -103,6 +107,7 @@ def test_golden_delta_terms_of_theory_2_4(m, epsilon, delta, published, knapsack
         assert extra == pytest.approx(expected, rel=0.12)
 
 
+# theory:one-run#pure
 def test_one_run_epsilon_golden_and_put_back():
     assert estimators.one_run_epsilon(canaries=100, guesses=100, correct=100) == pytest.approx(3.49, abs=0.005)
     epsilon = estimators.one_run_epsilon(canaries=1000, guesses=400, correct=330, confidence=0.9)
@@ -138,6 +143,7 @@ def test_more_right_guesses_never_lower_a_bound(m, data):
     assert estimators.one_run_mu(**one, correct=c, shift=0.01) <= mu
 
 
+# theory:selection#guess-path
 def test_path_p_value_against_enumeration():
     """All 2^12 paths: P(some rank is as extreme) under independent Bernoulli guesses."""
     ranks, p = [3, 6, 12], float(special.expit(0.8))
@@ -152,6 +158,7 @@ def test_path_p_value_against_enumeration():
         assert exact <= found <= exact * (1 + 1e-6)
 
 
+# theory:curves#inversion
 def test_path_inversion_is_the_plain_scan_of_the_grid():
     """The shortcuts T and K T decide nothing differently from the exact probability at every grid point."""
     rng = np.random.default_rng(3)
@@ -162,7 +169,7 @@ def test_path_inversion_is_the_plain_scan_of_the_grid():
         correct = [int(bits[:n].sum()) for n in ranks]
 
         def slack(epsilon, m=m):
-            return canaries.excess(m, epsilon, 1e-4)
+            return _paths.excess(m, epsilon, 1e-4)
 
         quick, _ = _paths.invert(ranks, correct, alpha=0.05, slack=slack)
         index = 0
@@ -177,6 +184,7 @@ def test_geometric_ranks():
     assert GuessPath().ranks(1) == [1]
 
 
+# theory:sequential#guess-wealth
 def test_wealth_over_the_hull_is_the_wealth_over_all_ranks():
     rng = np.random.default_rng(6)
     for _ in range(20):
@@ -213,12 +221,14 @@ def test_ties_are_broken_by_the_seed_and_not_by_the_file():
     assert estimators.epsilon_from_canaries(sorted_file, delta=0.0).epsilon == 0.0
 
 
+# theory:selection#fixed-fractions
 def test_power_of_the_recommended_defaults():
-    """THEORY 3b, within 5 %: path .857 on RR and 1.713 on Laplace; recursion .555 (mu = 1) and 1.105 (mu = 2)."""
+    """theory:selection#guess-path, theory:selection#fixed-fractions, within 5 %: path .857 on RR and 1.713 on Laplace;
+    recursion .555 (mu = 1) and 1.105 (mu = 2)."""
     rng = np.random.default_rng(11)
     for truth, floor in (
-        (known.ResponseCanaries(1.0, 1000), 0.857),
-        (known.NoisyCanaries(2.0, 1000, "Laplace"), 1.713),
+        (ground_truth.ResponseCanaries(1.0, 1000), 0.857),
+        (ground_truth.NoisyCanaries(2.0, 1000, "Laplace"), 1.713),
     ):
         found = [estimators.epsilon_from_canaries(truth.sample(rng), delta=0.0).epsilon for _ in range(300)]
         assert np.median(found) >= 0.95 * floor
@@ -232,7 +242,7 @@ def test_plan_guesses_is_near_the_table_of_theory_2_5():
     for m, mu, table in ((1000, 1.0, 180), (10_000, 1.0, 440), (10_000, 2.0, 880), (100_000, 2.0, 3100)):
         curve = tradeoff.Gaussian(mu)
         planned = estimators.plan_guesses(canaries=m, claim=curve, confidence=0.95)
-        ours, theirs = (plans._planned(curve, m, n, 0.05) for n in (planned, table))
+        ours, theirs = (analyses._planned(curve, m, n, 0.05) for n in (planned, table))
         assert ours >= 0.98 * theirs
     claim = da.accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
     assert estimators.plan_guesses(canaries=1000, claim=claim) == estimators.plan_guesses(
@@ -240,6 +250,7 @@ def test_plan_guesses_is_near_the_table_of_theory_2_5():
     )
 
 
+# theory:one-run#looseness
 def test_asymptote_of_theory_2_5():
     """mu_hat = Phi^-1(gamma a rho) - Phi^-1(gamma (1 - a) rho) with many canaries."""
     m, a, rho = 10**7, 0.8, 0.1
@@ -249,6 +260,7 @@ def test_asymptote_of_theory_2_5():
     assert found <= expected
 
 
+# theory:observational#shift, theory:observational#tau-max
 def test_shift_lowers_the_bound_and_prints_its_limit(rng):
     evidence = noisy_canaries(rng, mu=3.0)
     plain = estimators.mu_from_canaries(evidence)
@@ -256,7 +268,8 @@ def test_shift_lowers_the_bound_and_prints_its_limit(rng):
         shifted = estimators.mu_from_canaries(noisy_canaries(np.random.default_rng(20261116), mu=3.0, shift=shift))
         assert shifted.mu < plain.mu
         assert shifted.guarantee == "conditional"
-        assert f"tau = {shift:g}" in shifted.assumptions[0]
+        assert shifted.assumptions[0].key == f"shift(tau={shift:g})"
+        assert f"tau = {shift:g}" in str(shifted)
         assert any("tau of" in note for note in shifted.notes)
     limit = estimators.tau_max(canaries=1000, guesses=100, correct=95, confidence=0.95)
     assert limit == pytest.approx(0.05 * 90 / 1000)
@@ -270,10 +283,11 @@ def test_delta_too_large_is_said(rng):
 
 
 def test_families(rng):
-    kary = known.KaryResponseCanaries(2.0, 5, 3000).sample(rng)
+    kary = ground_truth.KaryResponseCanaries(2.0, 5, 3000).sample(rng)
     bound = estimators.family_from_canaries(kary, family=tradeoff.randomized_response(5), delta=0.0)
     assert 1.0 < bound.theta <= 2.2
-    assert "5-ary randomised response" in bound.assumptions[0]
+    assert bound.assumptions[0].id == "curve-family"
+    assert "5-ary randomised response" in bound.assumptions[0].text
     pure = estimators.family_from_canaries(kary, family=tradeoff.approximate(0.0), guesses=Fixed(fraction=0.5))
     fixed = estimators.epsilon_from_canaries(kary, delta=0.0, guesses=Fixed(fraction=0.5))
     assert pure.theta == pytest.approx(fixed.epsilon, abs=1e-4)
@@ -298,6 +312,7 @@ def test_reordering_and_saving_change_nothing(tmp_path_factory, seed, m):
         )
 
 
+# theory:selection#held-out, theory:one-run#fixed-count
 def test_a_score_threshold_is_for_pure_dp_only(rng):
     evidence = noisy_canaries(rng, mu=2.0)
     assert estimators.epsilon_from_canaries(evidence, delta=0.0, guesses=Fixed(score=2.5)).epsilon > 0
@@ -354,3 +369,115 @@ def test_uncorrected_is_always_an_estimate(rng):
         estimators.mu_from_canaries(noisy_canaries(rng), guesses=Uncorrected()),
     ):
         assert bound.guarantee == "estimate"
+
+
+# ------------------------------------------------------------------------------------------------- exact, and put back
+
+
+def sorted_canaries(right, wrong, **more):
+    """`right` guesses from either end are right before `wrong` of them are wrong."""
+    half = [True] * right + [False] * wrong
+    included = np.array([*half, *(not one for one in reversed(half))])
+    return CanaryScores(scores=-np.arange(included.size, dtype=float), included=included, relation="label", **more)
+
+
+def test_excess_by_hand():
+    assert _paths.excess(100, math.log(3.0), 0.02) == pytest.approx(0.5)
+    assert _paths.excess(100, 0.0, 0.02) == pytest.approx(1.0)
+
+
+def test_shift_composes_with_delta():
+    """Either fails: 1 - (1 - delta)(1 - tau), in the function and in every number that is made from the evidence."""
+    assert canaries.shifted_delta(0.1, 0.2) == pytest.approx(0.28)
+    evidence, both = sorted_canaries(80, 20, shift=2e-4), 1.0 - (1.0 - 1e-4) * (1.0 - 2e-4)
+    found = estimators.epsilon_from_canaries(evidence, delta=1e-4, guesses=Fixed(guesses=150))
+    expected = estimators.one_run_epsilon(canaries=200, guesses=150, correct=150, delta=both)
+    assert found.epsilon == expected > 1.0
+    path = estimators.epsilon_from_canaries(evidence, delta=1e-4)
+    ranks = GuessPath().ranks(200)
+    correct = [min(rank, 160) for rank in ranks]
+    for epsilon in (0.0, 1.0, 3.0):
+        plain = _paths.p_value(ranks, correct, epsilon=epsilon, slack=lambda e: 0.0)
+        assert path.p_value(epsilon) == pytest.approx(min(1.0, plain + 200 * both / (1 + math.exp(epsilon))), rel=1e-9)
+
+
+def test_shifted_curve_by_its_formula():
+    curve = tradeoff.Gaussian(1.0)
+    found = canaries.shifted_curve(curve, 0.1)
+    for r in (0.05, 0.1):
+        assert found.g(r) == 0.0
+    for r in (0.3, 0.7, 0.95):
+        assert found.g(r) == pytest.approx(0.9 * curve.g((r - 0.1) / 0.9))
+    pair = canaries.shifted_curve(tradeoff.ApproximateDP(1.0, 0.1), 0.2)
+    assert (pair.eps, pair.slack) == (1.0, pytest.approx(0.28))
+
+
+def test_best_of_several_fractions_is_paid_for():
+    evidence, grid = sorted_canaries(80, 20), FractionGrid((0.5, 0.25))
+    counts = [{"canaries": 200, "guesses": r, "correct": r} for r in (100, 50)]
+    epsilon = estimators.epsilon_from_canaries(evidence, delta=1e-4, guesses=grid)
+    one = [estimators.one_run_epsilon(**c, delta=1e-4, confidence=1.0 - 0.05 / 2) for c in counts]
+    assert epsilon.epsilon == pytest.approx(max(one))
+    smallest = min(canaries.one_run_p_value(200, r, r, 2.0, 1e-4) for r in (100, 50))
+    assert epsilon.p_value(2.0) == pytest.approx(2.0 * smallest)
+    mu = estimators.mu_from_canaries(evidence, guesses=grid)
+    assert mu.mu == pytest.approx(max(estimators.one_run_mu(**c, confidence=1.0 - 0.05 / 2) for c in counts))
+    smallest = min(canaries.curve_p_value(tradeoff.Gaussian(1.0), 200, r, r) for r in (100, 50))
+    assert mu.p_value(1.0) == pytest.approx(2.0 * smallest)
+
+
+def test_a_chosen_number_of_guesses_pays_delta_in_full():
+    found = estimators.epsilon_from_canaries(sorted_canaries(80, 20), delta=1e-4, guesses=Fixed(score=-59.5))
+    assert (found.guesses, found.correct) == (120, 120)
+    for epsilon in (1.0, 2.0, 4.0):
+        plain = stats.binom.sf(119, 120, special.expit(epsilon))
+        assert found.p_value(epsilon) == pytest.approx(plain + 200 * 1e-4 / (1 + math.exp(epsilon)))
+
+
+def test_p_value_of_a_pair_keeps_its_delta():
+    m, r, c, pair = 200, 100, 92, tradeoff.ApproximateDP(1.0, 0.002)
+    knapsack, free = (canaries.one_run_p_value(m, r, c, 1.0, delta) for delta in (0.002, 0.0))
+    assert free < 0.5 * knapsack
+    assert canaries.curve_p_value(pair, m, r, c) >= oracle(m, r, c, [(1.0, 0.002)]) > 1.5 * free
+
+
+def test_wealth_has_mean_one_under_its_hypothesis():
+    """Over all numbers of right guesses among n: what the bets win on average is nothing, for any mixture of them."""
+    for n, epsilon in ((1, 0.0), (7, 0.5), (30, 2.0)):
+        law = stats.binom(n, special.expit(epsilon))
+        wealth = [math.exp(_paths.log_wealth(np.array([n]), np.array([c]), epsilon)) for c in range(n + 1)]
+        assert float(law.pmf(np.arange(n + 1)) @ wealth) == pytest.approx(1.0)
+
+
+def test_a_path_that_is_quickly_rejected_pays_delta():
+    """Every guess is right, so that one p-value decides; delta alone is almost, or more than, the error probability."""
+    for m in (100, 400):
+        ranks = GuessPath().ranks(m)
+        for half in (0.02, 0.049, 0.051):  # the slack at epsilon 0
+
+            def slack(epsilon, half=half):
+                return 2.0 * half / (1.0 + math.exp(epsilon))
+
+            steps = 0
+            while _paths.p_value(ranks, ranks, epsilon=0.01 * steps, slack=slack) <= 0.05:
+                steps += 1
+            found, _ = _paths.invert(ranks, ranks, alpha=0.05, slack=slack)
+            assert found == pytest.approx(0.01 * max(0, steps - 1))
+            assert (found > 1.0) == (half < 0.05)
+
+
+def test_wealth_puts_back():
+    found = estimators.epsilon_from_canaries(sorted_canaries(80, 20), delta=1e-3, guesses=EProcess(), confidence=0.8)
+    assert found.epsilon > 0.5
+    assert found.p_value(found.epsilon) <= 0.2 < found.p_value(found.epsilon + 0.01)
+    free = estimators.epsilon_from_canaries(sorted_canaries(80, 20), delta=0.0, guesses=EProcess())
+    assert found.p_value(1.0) == pytest.approx(free.p_value(1.0) + 200 * 1e-3 / (1 + math.e))
+
+
+def test_inversion_returns_the_rejecting_end():
+    assert _paths.scan(lambda theta: theta <= 0.305) == (pytest.approx(0.30), False)
+    assert _paths.scan(lambda theta: theta < 0.0) == (0.0, False)
+    for edge in (0.1, 1.2345, 17.0):
+        found, capped = _paths.bisect(lambda theta, edge=edge: theta <= edge, cap=50.0)
+        assert edge * (1 - 1e-5) - 1e-5 < found <= edge
+        assert not capped

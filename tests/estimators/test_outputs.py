@@ -1,16 +1,18 @@
 """Renyi divergences from counts: corners, boxes by a primal twin, composition guard."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
 import dpaudit as da
 from dpaudit import OutputCounts, estimators
-from dpaudit.divergences import bernoulli_renyi
 from dpaudit.estimators import outputs
-from dpaudit.mechanisms import known
+from dpaudit.estimators.thresholds import Cut
+from dpaudit.testing import ground_truth
+from dpaudit.tradeoff import bernoulli_renyi
 from tests.conftest import gaussian_runs
 
 
@@ -33,8 +35,9 @@ def test_power_of_the_corner_bound():
     assert np.median(found) >= 0.6 * true
 
 
+# theory:private-prediction#two-cut
 def test_corner_of_the_box_is_its_minimum(rng):
-    """THEORY 002-5: no pair inside the box has a smaller divergence than its nearest corner."""
+    """theory:private-prediction#two-cut: no pair inside the box has a smaller divergence than its nearest corner."""
     for _ in range(100):
         low, high = np.sort(rng.uniform(0.01, 0.99, 2))
         q_low, q_high = np.sort(rng.uniform(0.01, 0.99, 2))
@@ -51,6 +54,7 @@ def test_corner_of_the_box_is_its_minimum(rng):
 
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 8.0])
+# theory:private-prediction#k-cut
 def test_dual_of_the_k_cut_against_a_primal_solver(order):
     """The dual never exceeds the primal minimum, and reaches it."""
     rng = np.random.default_rng(3)
@@ -80,7 +84,7 @@ def test_dual_of_the_k_cut_against_a_primal_solver(order):
 
 
 def test_boxes_of_the_papers_are_estimates(rng):
-    evidence = known.NoisyVotes().sample(rng)
+    evidence = ground_truth.NoisyVotes().sample(rng)
     exact = estimators.renyi_from_outputs(evidence, orders=[2.0, math.inf], cuts="all")
     assert exact.guarantee == "certified"
     for method in ("goodman", "sison-glaz", "bootstrap"):
@@ -108,7 +112,7 @@ def test_simultaneous_limits_against_their_laws(rng):
 
 
 def test_choices_are_paid_for(rng):
-    evidence = known.NoisyVotes().sample(rng)
+    evidence = ground_truth.NoisyVotes().sample(rng)
     orders = [2.0, 4.0]
     free = estimators.renyi_from_outputs(evidence, orders=orders)
     given = estimators.renyi_from_outputs(evidence, orders=orders, event=0, direction="present")
@@ -120,23 +124,24 @@ def test_choices_are_paid_for(rng):
     assert wrong.divergences == (0.0, 0.0), "the direction is never flipped silently"
 
 
+# theory:private-prediction#composition
 def test_shared_teachers_do_not_compose(rng):
-    """THEORY 002-10: the latent bit's joint divergence, and the refusal."""
-    assert known.LatentBit(queries=2).joint_divergence(2.0) == pytest.approx(0.0307, abs=5e-5)
-    assert known.LatentBit(queries=50).joint_divergence(2.0) == pytest.approx(0.0392, abs=5e-5)
-    evidence = known.LatentBit(queries=5).sample(rng)
+    """theory:private-prediction#composition: the latent bit's joint divergence, and the refusal."""
+    assert ground_truth.LatentBit(queries=2).joint_divergence(2.0) == pytest.approx(0.0307, abs=5e-5)
+    assert ground_truth.LatentBit(queries=50).joint_divergence(2.0) == pytest.approx(0.0392, abs=5e-5)
+    evidence = ground_truth.LatentBit(queries=5).sample(rng)
     with pytest.raises(da.InputError, match="share random teachers do not compose"):
         estimators.renyi_from_outputs(evidence, orders=2, compose=True)
-    assert estimators.renyi_from_outputs(evidence, orders=2).divergences[0] <= known.LatentBit(
+    assert estimators.renyi_from_outputs(evidence, orders=2).divergences[0] <= ground_truth.LatentBit(
         queries=5
     ).joint_divergence(2.0)
-    fresh = known.NoisyVotes(queries=3).sample(rng)
+    fresh = ground_truth.NoisyVotes(queries=3).sample(rng)
     added = estimators.renyi_from_outputs(fresh, orders=2, compose=True)
     best = estimators.renyi_from_outputs(fresh, orders=2)
     assert added.divergences[0] > best.divergences[0]
-    assert "independent" in added.assumptions[0]
+    assert added.assumptions[0].id == "independent-answers"
     assert "if given the data set" in str(added)
-    huge = estimators.renyi_from_outputs(known.NoisyVotes().sample(rng), orders=[64.0, 1e4, 1e6], cuts="all")
+    huge = estimators.renyi_from_outputs(ground_truth.NoisyVotes().sample(rng), orders=[64.0, 1e4, 1e6], cuts="all")
     assert np.all(np.diff(huge.divergences) > -1e-9)
     assert da.epsilon_from_renyi(added.divergences[0], order=2.0) > 0
 
@@ -160,7 +165,7 @@ def test_shared_teachers_do_not_compose(rng):
 )
 def test_misuse(rng, changes, match):
     with pytest.raises(da.InputError, match=match):
-        estimators.renyi_from_outputs(known.NoisyVotes().sample(rng), **({"orders": 2} | changes))
+        estimators.renyi_from_outputs(ground_truth.NoisyVotes().sample(rng), **({"orders": 2} | changes))
 
 
 def test_wrong_evidence(rng):
@@ -169,8 +174,12 @@ def test_wrong_evidence(rng):
 
 
 @pytest.mark.parametrize("changed", [1, 2, 3, 4])
+# theory:private-prediction#group
 def test_group_privacy_never_over_states_one_record(changed):
-    """Gaussian: D_a = a m^2 mu^2 / 2 for m records; what follows for one stays below a mu^2 / 2 (THEORY 002-14)."""
+    """Gaussian: D_a = a m^2 mu^2 / 2 for m records; what follows for one stays below a mu^2 / 2.
+
+    See theory:private-prediction#group.
+    """
     mu, orders = 0.7, (2.0, 3.0, 8.0)
     group = da.RenyiBound(
         orders=(1.5, *orders),
@@ -200,3 +209,58 @@ def test_group_privacy_refuses_small_orders():
         estimators.renyi_of_one_record(low, changed=2)
     with pytest.raises(da.InputError, match="must be a RenyiBound"):
         estimators.renyi_of_one_record(0.3, changed=2)
+
+
+# ------------------------------------------------------------------------------------------------ exact, by naive twins
+
+VOTES = {"present": [[300, 150, 50], [240, 220, 40]], "absent": [[200, 190, 110], [250, 210, 40]]}
+
+
+def limits(count, trials, alpha):
+    """Clopper-Pearson limits, each at alpha, of a count that is neither none nor all."""
+    return stats.beta.ppf(alpha, count, trials - count + 1), stats.beta.isf(alpha, count + 1, trials - count)
+
+
+def order_two(p, q):
+    return math.log(p**2 / q + (1 - p) ** 2 / (1 - q))
+
+
+@pytest.mark.parametrize(("direction", "sides"), [(None, 2), ("present", 1), ("absent", 1)])
+@pytest.mark.parametrize("event", [None, 0])
+def test_two_cut_against_a_naive_twin(direction, sides, event):
+    """Each query, answer and direction, and both worlds' limits, at an equal share of alpha."""
+    evidence = OutputCounts(**VOTES, relation="add-remove")
+    found = estimators.renyi_from_outputs(evidence, orders=2, event=event, direction=direction, confidence=0.9)
+    answers = range(3) if event is None else [event]
+    level, best = 0.1 / (2 * len(answers) * sides * 2), 0.0
+    for query, answer in itertools.product(range(2), answers):
+        p, q = (limits(VOTES[world][query][answer], 500, level) for world in ("present", "absent"))
+        if direction != "absent" and p[0] > q[1]:
+            best = max(best, order_two(p[0], q[1]))
+        if direction != "present" and p[1] < q[0]:
+            best = max(best, order_two(p[1], q[0]))
+    assert found.divergences[0] == pytest.approx(best)
+    assert best > 0.0 or (event, direction) == (0, "absent")
+
+
+def test_k_cut_of_order_infinity_by_hand():
+    """Three answers, two limits for each, in two worlds, at alpha / 12; then the largest ratio that they leave."""
+    evidence = OutputCounts(present=VOTES["present"][0], absent=VOTES["absent"][0], relation="add-remove")
+    found = estimators.renyi_from_outputs(evidence, orders=math.inf, cuts="all")
+    ratios = [
+        limits(p, 500, 0.05 / 12)[0] / limits(q, 500, 0.05 / 12)[1]
+        for p, q in zip(evidence.present[0], evidence.absent[0], strict=True)
+    ]
+    assert found.divergences[0] == pytest.approx(math.log(max(ratios)))
+    assert max(ratios) > 1.0
+
+
+def test_events_of_a_claim_by_hand():
+    three = OutputCounts(present=[3, 5, 2], absent=[4, 1, 5], relation="add-remove")
+    assert list(outputs.event_cuts(three)) == [
+        *(Cut(4, 10, 7, 10), Cut(6, 10, 3, 10)),
+        *(Cut(1, 10, 5, 10), Cut(9, 10, 5, 10)),
+        *(Cut(5, 10, 8, 10), Cut(5, 10, 2, 10)),
+    ]
+    two = OutputCounts(present=[3, 7], absent=[4, 6], relation="add-remove")
+    assert list(outputs.event_cuts(two)) == [Cut(4, 10, 7, 10), Cut(6, 10, 3, 10)]

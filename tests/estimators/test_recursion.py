@@ -21,8 +21,10 @@ def random_curve(rng):
     return Mixed(curve, float(10 ** rng.uniform(-6, -2))) if rng.random() < 0.3 else curve
 
 
+# theory:one-run#early-stopping
 def test_same_answer_as_the_full_recursion_in_random_cases():
-    """THEORY 4.1: no disagreement; half of the cases lie at the decision boundary of the number of right guesses."""
+    """theory:one-run#early-stopping: no disagreement; half of the cases lie at the decision boundary of the number of
+    right guesses."""
     rng = np.random.default_rng(4)
     decided = {True: 0, False: 0}
     for case in range(1500):
@@ -46,7 +48,7 @@ def test_same_answer_as_the_full_recursion_in_random_cases():
 
 
 def test_pure_dp_with_all_right_is_the_exact_power():
-    """THEORY 000-2: for pure DP and c = c' the p-value is p_eps^c'."""
+    """theory:errata#000-2: for pure DP and c = c' the p-value is p_eps^c'."""
     for epsilon, guesses in ((1.0, 10), (2.0, 40)):
         p = 1 / (1 + math.exp(-epsilon))
         found = _recursion.p_value(ApproximateDP(epsilon).g, canaries=guesses, guesses=guesses, correct=guesses)
@@ -80,3 +82,12 @@ def test_few_steps_suffice():
 
     _recursion.rejects(g, canaries=100_000, guesses=100_000, correct=60_000, level=0.05)
     assert calls < 600
+
+
+def test_p_value_is_the_rejecting_end():
+    for curve, counts in ((Gaussian(1.0), (1000, 200, 175)), (Laplace(1.0), (300, 100, 85))):
+        of = dict(zip(("canaries", "guesses", "correct"), counts, strict=True))
+        found = _recursion.p_value(curve.g, **of)
+        assert 1e-6 < found < 1.0
+        assert _recursion.rejects(curve.g, **of, level=found)
+        assert not _recursion.rejects(curve.g, **of, level=found * (1 - 1e-6))

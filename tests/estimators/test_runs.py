@@ -11,6 +11,7 @@ from scipy import special, stats
 
 import dpaudit as da
 from dpaudit import RunScores, estimators, tradeoff
+from dpaudit.bounds import GAUSSIAN_ASSUMPTION
 from dpaudit.estimators import runs, thresholds
 from dpaudit.estimators.thresholds import Band, Cut, Fixed, GuessPath, HeldOut, RankGrid, Uncorrected
 from tests.conftest import gaussian_runs, noisy_canaries
@@ -23,6 +24,7 @@ def test_largest_reportable_values_of_theory_2_2(n, epsilon, mu):
     assert estimators.clopper_pearson_mu(**counts, confidence=0.95) == pytest.approx(mu, abs=0.011)
 
 
+# theory:multi-run#clopper-pearson
 def test_clopper_pearson_puts_back():
     epsilon = estimators.clopper_pearson_epsilon(
         false_positives=3, negatives=200, false_negatives=40, positives=150, delta=1e-3, confidence=0.9
@@ -60,6 +62,7 @@ def dense_fisher(curve, cut, points=200_001):
     ids=repr,
 )
 @pytest.mark.parametrize("cut", [Cut(2, 40, 11, 30), Cut(0, 100, 60, 100), Cut(160, 1000, 480, 1000), Cut(0, 1, 0, 1)])
+# theory:multi-run#fisher
 def test_fisher_against_a_dense_grid(curve, cut):
     ours, twin = runs.fisher_p_value(curve, cut), dense_fisher(curve, cut)
     assert twin * (1 - 1e-9) <= ours <= twin * 1.08
@@ -68,6 +71,7 @@ def test_fisher_against_a_dense_grid(curve, cut):
 @pytest.mark.parametrize(
     "curve", [tradeoff.Gaussian(1.0), tradeoff.ApproximateDP(0.7, 0.05), tradeoff.Gaussian(0.0)], ids=repr
 )
+# theory:multi-run#fisher
 def test_exact_size_by_enumeration(curve):
     """Every outcome of 12 + 12 runs, at many true false-positive rates: the level is never exceeded."""
     n = 12
@@ -94,7 +98,8 @@ def test_bound_puts_back_into_its_p_value(rng):
 
 
 def test_power_of_the_default():
-    """Issue 2: Gaussian mu = 1, medians of at least 0.86 at 1,000 a side and 0.58 at 100 (THEORY 3a: .884, .61)."""
+    """Issue 2: Gaussian mu = 1, medians of at least 0.86 at 1,000 a side and 0.58 at 100 (theory:selection#null-ranks:
+    .884, .61)."""
     for n, floor in ((1000, 0.86), (100, 0.58)):
         rng = np.random.default_rng(7)
         found = [estimators.mu_from_runs(gaussian_runs(rng, runs=n)).mu for _ in range(300)]
@@ -102,7 +107,7 @@ def test_power_of_the_default():
 
 
 def test_power_of_epsilon_on_laplace():
-    """THEORY 3a: 6-rank Fisher .80 on Laplace epsilon = 1, within 5 %."""
+    """theory:selection#null-ranks: 6-rank Fisher .80 on Laplace epsilon = 1, within 5 %."""
     rng = np.random.default_rng(8)
     found = []
     for _ in range(200):
@@ -113,7 +118,7 @@ def test_power_of_epsilon_on_laplace():
 
 
 def test_breaking_ties_helps_randomised_response():
-    """THEORY 3a: epsilon = 1, n = 1000: median .86 with ties broken."""
+    """theory:selection#ties: epsilon = 1, n = 1000: median .86 with ties broken."""
     rng = np.random.default_rng(9)
     found = []
     for _ in range(200):
@@ -123,18 +128,21 @@ def test_breaking_ties_helps_randomised_response():
     assert np.median(found) >= 0.95 * 0.86
 
 
+# theory:multi-run#families
 def test_converted_epsilon_is_conditional_and_the_free_one_is_not(rng):
     evidence = gaussian_runs(rng)
     alone, converted = estimators.mu_from_runs(evidence), estimators.mu_from_runs(evidence, delta=1e-5)
     assert (alone.guarantee, alone.epsilon, alone.assumptions) == ("certified", None, ())
     assert converted.guarantee == "conditional"
-    assert converted.assumptions == ("the trade-off curve is Gaussian",)
+    assert converted.assumptions == (GAUSSIAN_ASSUMPTION,)
+    assert str(converted.assumptions[0]) == "the trade-off curve is Gaussian"
     assert converted.epsilon <= da.gdp_epsilon(mu=converted.mu, delta=1e-5)
     assert estimators.epsilon_from_runs(evidence, delta=1e-5).guarantee == "certified"
     noted = gaussian_runs(rng, assumptions=("the score was not fitted on these runs",))
     assert estimators.epsilon_from_runs(noted, delta=1e-5).guarantee == "conditional"
 
 
+# theory:selection#null-ranks
 def test_extreme_ranks_lift_the_ceiling_of_epsilon(rng):
     rare = np.where(rng.random(20_000) < 0.02, 50.0, rng.normal(size=20_000))  # one run in fifty gives all away
     evidence = RunScores(present=rare, absent=rng.normal(size=20_000), relation="add-remove")
@@ -175,6 +183,7 @@ def test_properties(seed, n, mu, rounded):
         assert estimators.mu_from_runs(better).mu >= estimators.mu_from_runs(evidence).mu - 1e-6
 
 
+# theory:selection#ties
 def test_ties_are_random_for_every_seed():
     """Perfect privacy, few distinct scores: a fixed seed keeps the level at every number of runs, not on average."""
     rng = np.random.default_rng(3)
@@ -224,6 +233,7 @@ def test_bound_survives_save_and_load(rng, tmp_path):
     assert estimators.mu_from_runs(again) == estimators.mu_from_runs(evidence)
 
 
+# theory:multi-run#epsilon-curve
 def test_several_deltas_are_one_statement(rng):
     evidence = gaussian_runs(rng, mu=2, runs=400)
     deltas = [0.0, 1e-4, 0.01, 0.3]
@@ -242,6 +252,7 @@ def test_several_deltas_are_one_statement(rng):
     assert one.epsilon == estimators.clopper_pearson_epsilon(**counts, delta=0.01, confidence=0.95)
 
 
+# theory:selection#band
 def test_band_level_against_simulation():
     n, eta = 150, 0.003
     limits = special.betainccinv(np.arange(n) + 1, n - np.arange(n), eta)
@@ -295,3 +306,68 @@ def test_wrong_evidence_names_the_right_estimator(rng):
     ) as refused:
         estimators.epsilon_from_runs(noisy_canaries(rng), delta=0.0)
     assert "epsilon_from_canaries" in refused.value.hint
+
+
+# --------------------------------------------------------------------------------------- exact values, by scipy's beta
+
+
+def boxed_epsilon(evidence, rank, alpha, delta):
+    """The Clopper-Pearson bound at one null rank, each error rate at alpha / 2."""
+    n0, n1 = evidence.absent.size, evidence.present.size
+    missed = int((evidence.present <= np.sort(evidence.absent)[n0 - 1 - rank]).sum())
+    fpr, fnr = stats.beta.isf(alpha / 2, rank + 1, n0 - rank), stats.beta.isf(alpha / 2, missed + 1, n1 - missed)
+    return max(math.log((1 - fnr - delta) / fpr), math.log((1 - fpr - delta) / fnr), 0.0)
+
+
+def test_curve_of_several_ranks_pays_for_each(rng):
+    evidence, ranks = gaussian_runs(rng, mu=2.0, runs=80), (2, 9, 30)
+    found = estimators.epsilon_curve_from_runs(evidence, deltas=[0.0, 0.02], threshold=RankGrid(ranks))
+    for bound in found:
+        expected = max(boxed_epsilon(evidence, rank, 0.05 / 3, bound.delta) for rank in ranks)
+        assert bound.epsilon == pytest.approx(expected, rel=1e-9)
+
+
+def test_clopper_pearson_of_several_ranks_pays_for_each_and_for_delta(rng):
+    evidence, ranks = gaussian_runs(rng, mu=2.0, runs=80), (2, 9)
+    for delta in (0.0, 0.05):
+        found = estimators.epsilon_from_runs(evidence, delta=delta, threshold=RankGrid(ranks), test="clopper-pearson")
+        expected = max(boxed_epsilon(evidence, rank, 0.05 / 2, delta) for rank in ranks)
+        assert found.epsilon == pytest.approx(expected, rel=1e-9)
+
+
+def test_box_pays_delta_in_both_directions():
+    for false_positives, false_negatives in ((0, 100), (100, 0)):
+        found = estimators.clopper_pearson_epsilon(
+            false_positives=false_positives, negatives=400, false_negatives=false_negatives, positives=400, delta=0.2
+        )
+        rare, often = stats.beta.isf(0.025, 1, 400), stats.beta.isf(0.025, 101, 300)
+        assert found == pytest.approx(math.log((1 - often - 0.2) / rare))
+
+
+def test_each_step_is_paid_for(rng):
+    evidence = {step: gaussian_runs(rng, mu=1.0 + step, runs=60) for step in (1, 2, 3)}
+    found = estimators.by_step(evidence, confidence=0.9)
+    for step, seen in evidence.items():
+        alone = estimators.mu_from_runs(seen, confidence=1.0 - 0.1 / 3)
+        assert found[step].mu == alone.mu > 0
+        assert (found[step].confidence, found[step].simultaneous) == (0.9, 3)
+        for mu in (0.5 * alone.mu, alone.mu, 2.0 * alone.mu):
+            assert found[step].p_value(mu) == pytest.approx(min(1.0, 3 * alone.p_value(mu)))
+
+
+def test_band_of_a_perfect_attack_by_hand():
+    """No error in either world: both limits are 1 - eta^(1/n), eta the level of a band at alpha / 2."""
+    evidence = RunScores(present=np.arange(20) + 100.0, absent=np.arange(20.0), relation="label")
+    (found,) = estimators.epsilon_curve_from_runs(evidence, deltas=[0.0])
+    limit = 1.0 - thresholds.band_level(20, 0.025) ** (1 / 20)
+    assert found.epsilon == pytest.approx(math.log((1 - limit) / limit))
+
+
+def test_between_ranks_of_the_band_the_limit_of_the_next_one_holds(monkeypatch):
+    monkeypatch.setattr(runs, "band_level", lambda number, alpha: 0.01)
+    limits, ranks = runs._band_limits(1500, 0.05), thresholds.band_ranks(1500)
+    assert len(ranks) < 1500
+    for errors in range(1500):
+        after = min(rank for rank in ranks if rank >= errors)
+        assert limits[errors] == special.betainccinv(after + 1, 1500 - after, 0.01)
+    assert limits[1500] == 1.0

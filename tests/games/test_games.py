@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from dpaudit import CanaryScores, InputError, RunScores, judge
-from dpaudit.execution import Execution, RunFailed, load_function
-from dpaudit.games import Distinguisher, MultiRun, OneRun, verify
-from dpaudit.mechanisms import noise, zoo
+from dpaudit.execution import Execution, RunFailed, load_function, stream
+from dpaudit.games import Distinguisher, MultiRun, OneRun, Runner, check_commitment, commitment, fingerprint
+from dpaudit.mechanisms import noise
+from dpaudit.testing.broken import mechanisms as broken
 
 SERIAL = Execution(workers=1)
 SECRET = 2**100 + 12345
@@ -21,7 +22,7 @@ def scores(included, seed):
 
 
 def test_multi_run_gives_runs_of_both_worlds():
-    found = MultiRun(score=score, relation="add-remove", runs=200).play(seed=1, execution=SERIAL)
+    found = MultiRun(score=score, relation="add-remove", runs=200).play(seed=1, runner=Runner(SERIAL)).only
     assert isinstance(found, RunScores)
     assert found.present.size == found.absent.size == 200
     assert found.relation == "add-remove"
@@ -30,7 +31,9 @@ def test_multi_run_gives_runs_of_both_worlds():
 
 def test_every_run_has_a_seed_of_its_own_and_the_worlds_share_none():
     seen = []
-    MultiRun(score=lambda w, s: seen.append((w, s)) or 0.0, relation="label", runs=500).play(seed=3, execution=SERIAL)
+    MultiRun(score=lambda w, s: seen.append((w, s)) or 0.0, relation="label", runs=500).play(
+        seed=3, runner=Runner(SERIAL)
+    )
     assert len({seed for _, seed in seen}) == 1000
     worlds = np.array([world for world, _ in seen]).reshape(-1, 2)
     assert np.all(worlds.sum(axis=1) == 1), "of every two runs one is with the record"
@@ -40,12 +43,12 @@ def test_every_run_has_a_seed_of_its_own_and_the_worlds_share_none():
 
 @pytest.mark.parametrize("block", [1, 7, 64])
 def test_blocks_do_not_change_the_evidence(block):
-    bug = zoo.specimens()["7"]
+    bug = broken.specimens()["7"]
     many = Distinguisher(mechanism=bug.broken, **bug.attack)
     one_by_one = MultiRun(score=lambda w, s: many(w, s), relation="add-remove", runs=30)
-    expected = one_by_one.play(seed=5, execution=SERIAL)
+    expected = one_by_one.play(seed=5, runner=Runner(SERIAL)).only
     blocks = MultiRun(score=many, relation="add-remove", runs=30, block=block)
-    assert blocks.play(seed=5, execution=SERIAL).digest == expected.digest
+    assert blocks.play(seed=5, runner=Runner(SERIAL)).only.digest == expected.digest
 
 
 def test_one_run_includes_exactly_what_the_coins_say():
@@ -56,7 +59,7 @@ def test_one_run_includes_exactly_what_the_coins_say():
         return scores(included, seed)
 
     game = OneRun(scores=watched, canaries=2000, relation="substitute", sides="included")
-    found = game.play(seed=SECRET, execution=SERIAL)
+    found = game.play(seed=SECRET, runner=Runner(SERIAL)).only
     assert isinstance(found, CanaryScores)
     assert found.included.tolist() == seen["included"].tolist() == game.coins(SECRET).tolist()
     assert (found.relation, found.sides, found.assignment) == ("substitute", "included", "coins")
@@ -68,7 +71,7 @@ def test_the_trainer_cannot_change_the_coins():
         included[:] = True
         return np.arange(included.size, dtype=float)
 
-    found = OneRun(scores=meddling, canaries=100, relation="add-remove").play(seed=1, execution=SERIAL)
+    found = OneRun(scores=meddling, canaries=100, relation="add-remove").play(seed=1, runner=Runner(SERIAL)).only
     assert not found.included.all()
 
 
@@ -80,12 +83,12 @@ def test_the_trainer_cannot_change_the_coins():
     ],
 )
 def test_commitments_bind(game):
-    published = game.commitment(SECRET)
+    published = commitment(game, SECRET)
     assert published.startswith("sha256:")
-    verify(game, seed=SECRET, published=published)
+    check_commitment(game, seed=SECRET, published=published)
     for other in (SECRET + 1, 0):
         with pytest.raises(InputError, match="not those that were committed to"):
-            verify(game, seed=other, published=published)
+            check_commitment(game, seed=other, published=published)
 
 
 def test_coins_are_fair_and_differ_between_seeds():
@@ -102,16 +105,16 @@ def test_many_of_a_score_by_name(tmp_path):
         "score.many = many\n"
     )
     game = MultiRun(score=load_function("quick.py:score", folder=tmp_path), relation="label", runs=3, block=6)
-    assert game.play(seed=0, execution=SERIAL).present.tolist() == [7.0] * 3
+    assert game.play(seed=0, runner=Runner(SERIAL)).only.present.tolist() == [7.0] * 3
 
 
 def test_listed_files_belong_to_the_plan(tmp_path):
     data = tmp_path / "train.sh"
     data.write_text("echo 1")
     game = MultiRun(score=score, relation="label", runs=3, files=[str(data)])
-    before = game.fingerprint(0)
+    before = fingerprint(game, 0)
     data.write_text("echo 2")
-    assert game.fingerprint(0) != before
+    assert fingerprint(game, 0) != before
     with pytest.raises(InputError, match="there is no"):
         MultiRun(score=score, relation="label", runs=3, files=["none.txt"])
     with pytest.raises(InputError, match="`files` must be a list"):
@@ -121,7 +124,10 @@ def test_listed_files_belong_to_the_plan(tmp_path):
 def test_a_score_by_name(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("def score(world, seed):\n    return world + seed % 7\n")
     monkeypatch.chdir(tmp_path)
-    assert MultiRun(score="mine.py:score", relation="label", runs=3).play(seed=0, execution=SERIAL).present.size == 3
+    assert (
+        MultiRun(score="mine.py:score", relation="label", runs=3).play(seed=0, runner=Runner(SERIAL)).only.present.size
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,7 +159,7 @@ def test_refusals(make, sentence):
 )
 def test_a_run_without_a_score_stops_the_game(bad, sentence):
     with pytest.raises(RunFailed, match=sentence):
-        MultiRun(score=bad, relation="label", runs=3).play(seed=0, execution=SERIAL)
+        MultiRun(score=bad, relation="label", runs=3).play(seed=0, runner=Runner(SERIAL))
 
 
 class Careless:
@@ -166,13 +172,13 @@ class Careless:
 
 def test_many_must_return_one_score_a_seed():
     with pytest.raises(RunFailed, match="one score a seed"):
-        MultiRun(score=Careless(), relation="label", runs=3).play(seed=0, execution=SERIAL)
+        MultiRun(score=Careless(), relation="label", runs=3).play(seed=0, runner=Runner(SERIAL))
 
 
 @pytest.mark.parametrize("bad", [lambda i, s: [1.0], lambda i, s: np.full(i.size, np.nan), lambda i, s: "x"])
 def test_one_run_needs_a_score_for_every_canary(bad):
     with pytest.raises(RunFailed):
-        OneRun(scores=bad, canaries=5, relation="label").play(seed=0, execution=SERIAL)
+        OneRun(scores=bad, canaries=5, relation="label").play(seed=0, runner=Runner(SERIAL))
 
 
 def test_one_run_against_a_known_mechanism():
@@ -183,5 +189,15 @@ def test_one_run_against_a_known_mechanism():
         def released(included, seed, spread=spread):
             return included + spread * np.random.default_rng(seed).normal(size=included.size)
 
-        found = OneRun(scores=released, canaries=2000, relation="add-remove").play(seed=2, execution=SERIAL)
+        found = OneRun(scores=released, canaries=2000, relation="add-remove").play(seed=2, runner=Runner(SERIAL)).only
         assert judge(found, claim).contradicted is contradicted
+
+
+def test_coins_are_halves_of_the_named_stream():
+    """Coin i is head if the i-th uniform of the stream that seed and purpose name is below one half."""
+    game = OneRun(scores=scores, canaries=20_000, relation="add-remove")
+    uniforms = stream(7, "coins of canaries").random(20_000)
+    assert game.coins(7).tolist() == (uniforms < 0.5).tolist()
+    worlds = MultiRun(score=score, relation="add-remove", runs=20_000).coins(7).reshape(-1, 2)
+    assert worlds[:, 0].tolist() == (stream(7, "worlds of runs").random(20_000) < 0.5).tolist()
+    assert np.array_equal(worlds[:, 1], ~worlds[:, 0]), "the other run of a pair is in the other world"

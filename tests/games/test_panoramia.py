@@ -8,11 +8,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dpaudit as da
-from dpaudit import InputError, calibration, estimators
-from dpaudit.games import Panoramia
-from dpaudit.games.panoramia import closeness_shown
-from dpaudit.generators import GaussianCopula
+from dpaudit import InputError, estimators
+from dpaudit.fitted.generators import GaussianCopula
+from dpaudit.games import Panoramia, commitment, fingerprint
+from dpaudit.games.panoramia import divergence_shown
 from dpaudit.reporting.html import to_html
+from dpaudit.testing import calibration
 
 LINE = {"line": make_pipeline(StandardScaler(), LogisticRegression())}
 
@@ -57,9 +58,9 @@ def game(seed, target=nothing, **more):
 
 def test_a_model_that_memorises_is_found_and_one_that_does_not_is_not():
     rows = people(1)
-    region = estimators.panoramia(game(1, memoriser(rows)).play(seed=1))
-    assert region.total > 2.0 > region.closeness
-    quiet = estimators.panoramia(game(1).play(seed=1))
+    region = estimators.panoramia(game(1, memoriser(rows)).play(seed=1).only)
+    assert region.total > 2.0 > region.divergence
+    quiet = estimators.panoramia(game(1).play(seed=1).only)
     assert quiet.total < 1.0
 
 
@@ -67,8 +68,8 @@ def test_coverage_with_a_generator_that_is_the_law():
     """c = 0 and epsilon = 0: the joint region misses within the binomial law."""
     missed = 0
     for seed in range(40):
-        region = estimators.panoramia(game(seed).play(seed=seed))
-        missed += region.closeness > 0.0 or region.total > 0.0
+        region = estimators.panoramia(game(seed).play(seed=seed).only)
+        missed += region.divergence > 0.0 or region.total > 0.0
     assert missed <= calibration.allowed_over_claims(40, 0.95)
 
 
@@ -78,7 +79,7 @@ def test_a_mixture_of_the_law_shows_nothing():
     for seed in range(10):
         rows = np.random.default_rng(seed).normal(size=(1500, 3))
         close = Panoramia(members=rows, target=nothing, generator=GaussianMixture(3), classifiers=LINE)
-        missed += estimators.panoramia(close.play(seed=seed)).closeness > 0.5
+        missed += estimators.panoramia(close.play(seed=seed).only).divergence > 0.5
     assert missed <= 2
 
 
@@ -86,26 +87,26 @@ def test_a_far_generator_is_seen_by_the_baseline():
     rows = people(2)
     rows[:, 1] = rows[:, 0] ** 2  # no line, no correlation: a copula misses it
     copula = Panoramia(members=rows, target=nothing, generator=GaussianCopula())
-    region = estimators.panoramia(copula.play(seed=1))
-    assert region.closeness > 1.0
+    region = estimators.panoramia(copula.play(seed=1).only)
+    assert region.divergence > 1.0
 
 
 def test_parts_do_not_meet_and_coins_are_committed():
     played = game(3)
     first, second, third = played.parts(5)
     assert len({*first, *second, *third}) == first.size + second.size + third.size == 1500
-    evidence = played.play(seed=5)
+    evidence = played.play(seed=5).only
     assert set(evidence.ids) == set(third)
     assert 0.4 < evidence.included.mean() < 0.6
-    assert played.commitment(5) != played.commitment(6)
-    assert played.play(seed=5) == evidence
-    assert played.fingerprint(5) != game(3, poor=0.1).fingerprint(5)
+    assert commitment(played, 5) != commitment(played, 6)
+    assert played.play(seed=5).only == evidence
+    assert fingerprint(played, 5) != fingerprint(game(3, discard_fraction=0.1), 5)
 
 
 def test_rows_of_one_person_share_a_coin():
     rows = people(4)
     grouped = game(4, group=np.arange(1500) // 3, unit="person")
-    evidence = grouped.play(seed=1)
+    evidence = grouped.play(seed=1).only
     for person in np.unique(evidence.group):
         assert np.unique(evidence.included[evidence.group == person]).size == 1
     assert evidence.reduced().included.size == grouped.parts(1)[2].size
@@ -116,7 +117,7 @@ def test_rows_that_somebody_made():
     made = np.random.default_rng(1).normal(size=(4000, 3))
     played = game(5, generated=made)
     assert played.parts(1)[0].size == 0
-    assert estimators.panoramia(played.play(seed=1)).closeness < 1.0
+    assert estimators.panoramia(played.play(seed=1).only).divergence < 1.0
     with pytest.raises(InputError, match="`generated` must hold at least 1,500 rows"):
         game(5, generated=made[:100]).play(seed=1)
 
@@ -144,30 +145,35 @@ def test_poor_samples_are_left_out():
 
     for poor, left in ((0.0, 0.25), (0.3, 0.0)):
         seen = []
-        game(7, generator=Sometimes(), poor=poor, helper=lambda rows, _: seen.append(rows) or nothing).play(seed=1)  # noqa: B023
+
+        def helper(rows, _, seen=seen):
+            seen.append(rows)
+            return nothing
+
+        game(7, generator=Sometimes(), discard_fraction=poor, helper=helper).play(seed=1)
         assert abs((seen[0][:, 0] > 10.0).mean() - left) < 0.05
 
 
 def test_an_audit_shows_the_learning_curve():
     found = da.audit(game(8, memoriser(people(8))), seed=1, delta=0.0)
-    check = found.checks["baseline"]
-    assert check["rows"] == sorted(check["rows"])
-    assert "validation rows (estimates)" in check["sentence"]
+    check = found.result("baseline")
+    assert check.numbers["rows"] == sorted(check.numbers["rows"])
+    assert "validation rows (estimates)" in check.text
     region = found.bounds[0]
     assert region.relation is da.Relation.SUBSTITUTE
-    assert any("independent draws of one law" in text for text in region.assumptions)
-    assert found.plan["generator"] == "Same"
+    assert any("independent draws of one distribution" in str(one) for one in region.assumptions)
+    assert found.plan["generator"].startswith("Same, sha256 ")
 
 
-def test_an_audit_shows_what_is_left_for_every_closeness():
+def test_an_audit_shows_what_is_left_for_every_divergence():
     found = da.audit(game(8, memoriser(people(8))), seed=1, delta=0.0)
     region, curve = found.bounds[0], found.figures["region"]
-    assert curve["closeness"][0] >= region.closeness
-    assert curve["epsilon"][0] <= region.total - curve["closeness"][0] + 1e-9
+    assert curve["divergence"][0] >= region.divergence
+    assert curve["epsilon"][0] <= region.total - curve["divergence"][0] + 1e-9
     assert curve["epsilon"] == sorted(curve["epsilon"], reverse=True)
     assert curve["add_remove"] == [value / 2.0 for value in curve["epsilon"]]
     assert found.figures["precision"]["attack"][-1] == found.figures["precision"]["baseline"][-1]
-    assert found.figures["learning"]["rows"] == found.checks["baseline"]["rows"]
+    assert found.figures["learning"]["rows"] == found.result("baseline").numbers["rows"]
     assert "half under add-remove" in str(found)
     assert "estimate, not a bound" in str(found)
     assert "To the left of the dotted line the baseline refutes the assertion" in to_html(found)
@@ -186,18 +192,18 @@ def test_a_baseline_that_still_rises_is_a_warning():
             return np.stack([column[draws.integers(0, 3000, count)] for column in rows.T], axis=1)
 
     found = da.audit(Panoramia(members=rows, target=nothing, generator=Mixed()), seed=1, delta=0.0)
-    assert found.checks["baseline"]["rising"]
+    assert found.result("baseline").numbers["rising"]
     assert "over-states what the model leaks" in str(found)
-    assert "It still rises" in to_html(found)
-    assert "It still rises" not in to_html(da.audit(game(8), seed=1, delta=0.0))
+    assert "it still rises" in to_html(found)
+    assert "it still rises" not in to_html(da.audit(game(8), seed=1, delta=0.0))
 
 
 def test_several_targets_share_one_baseline():
     rows = people(1)
     played = game(1).play_targets({"quiet": nothing, "loud": memoriser(rows)}, seed=1)
-    assert np.array_equal(played["quiet"].evidence.baseline, played["loud"].evidence.baseline)
-    assert played["loud"].evidence == game(1, memoriser(rows)).play(seed=1)
-    regions = {name: estimators.panoramia(one.evidence) for name, one in played.items()}
+    assert np.array_equal(played["quiet"].only.baseline, played["loud"].only.baseline)
+    assert played["loud"].only == game(1, memoriser(rows)).play(seed=1).only
+    regions = {name: estimators.panoramia(one.only) for name, one in played.items()}
     assert regions["loud"].total > 2.0 > regions["quiet"].total
 
 
@@ -210,9 +216,9 @@ def test_a_view_is_what_both_guessers_see():
 
     rows = people(2)
     rows[:, 2] += 9.0  # far from what is generated, in a column that the view leaves out
-    blind = game(2, members=rows, view=view).play(seed=1)
-    assert estimators.panoramia(blind).closeness < 0.5
-    assert estimators.panoramia(game(2, members=rows).play(seed=1)).closeness > 2.0
+    blind = game(2, members=rows, view=view).play(seed=1).only
+    assert estimators.panoramia(blind).divergence < 0.5
+    assert estimators.panoramia(game(2, members=rows).play(seed=1).only).divergence > 2.0
     assert len(asked) == 4, "three parts for the learning curve, and all of them"
     assert len({seed for _, seed in asked}) == 1
 
@@ -220,7 +226,7 @@ def test_a_view_is_what_both_guessers_see():
 def test_real_non_members_and_the_loss_alone():
     rows, others = people(3), people(77, count=3000)
     played = game(3, memoriser(rows))
-    real = estimators.panoramia(played.with_real(others).play(seed=1), asserted_closeness=0.0).epsilon()
+    real = estimators.panoramia(played.with_real(others).play(seed=1).only, asserted_divergence=0.0).epsilon()
     assert real.epsilon > 2.0
     coins = played.one_run(others, seed=1)
     assert coins.relation is da.Relation.SUBSTITUTE
@@ -237,23 +243,27 @@ def test_real_non_members_and_the_loss_alone():
 def test_a_model_that_does_not_help_on_held_rows_is_not_listened_to():
     """Then the attack is the baseline: a model that leaks nothing shows nothing, but for chance."""
     played = [game(seed, lambda rows: np.random.default_rng(len(rows)).normal(size=len(rows))) for seed in range(20)]
-    found = [one.play_all(seed=seed) for seed, one in enumerate(played)]
-    unheard = [np.array_equal(one.evidence.attack, one.evidence.baseline) for one in found]
+    found = [one.play(seed=seed) for seed, one in enumerate(played)]
+    unheard = [np.array_equal(one.only.attack, one.only.baseline) for one in found]
     assert sum(unheard) >= 17
-    always = game(1, played[1].target, worth=None).play_all(seed=1)
-    assert always.heard
-    assert not np.array_equal(always.evidence.attack, always.evidence.baseline)
+    always = game(1, played[1].target, min_gain=None).play(seed=1)
+    assert "did not help" not in always.result("baseline").numbers["attack"]
+    assert not np.array_equal(always.only.attack, always.only.baseline)
     told = da.audit(played[unheard.index(True)], seed=unheard.index(True), delta=0.0)
     assert "The attack is the baseline: what the model says did not help on held rows." in str(told)
-    assert all(("did not help" in one.chosen[1]) == same for one, same in zip(found, unheard, strict=True))
+    assert all(
+        ("did not help" in one.result("baseline").numbers["attack"]) == same
+        for one, same in zip(found, unheard, strict=True)
+    )
     rows = people(1)
-    assert "did not help" not in game(1, memoriser(rows, share=0.2)).play_all(seed=1).chosen[1]
+    assert "did not help" not in game(1, memoriser(rows, share=0.2)).play(seed=1).result("baseline").numbers["attack"]
 
 
 def test_less_to_learn_from_leaves_the_audit_as_it_is():
-    less, all_of_it = game(4, taught=0.25).play_all(seed=1), game(4).play_all(seed=1)
-    assert np.array_equal(less.evidence.included, all_of_it.evidence.included)
-    assert less.curve[-1][0] < 0.3 * all_of_it.curve[-1][0]
+    less, all_of_it = game(4, train_fraction=0.25).play(seed=1), game(4).play(seed=1)
+    assert np.array_equal(less.only.included, all_of_it.only.included)
+    seen = [one.result("baseline").numbers["rows"][-1] for one in (less, all_of_it)]
+    assert seen[0] < 0.3 * seen[1]
 
 
 def test_filtered_rows_are_independent_draws_still():
@@ -266,15 +276,15 @@ def test_filtered_rows_are_independent_draws_still():
             Counted.asked = count
             return super().sample(count, seed)
 
-    played = game(5, generator=Counted(), poor=0.2).play_all(seed=1)
-    assert played.left_out == 0.2
+    played = game(5, generator=Counted(), discard_fraction=0.2).play(seed=1)
+    assert played.result("baseline").numbers["left_out"] == 0.2
     assert Counted.asked > 1.2 * 900 + 2 * 600, "rows of their own for the classifier and for its threshold"
 
 
 def test_ties_of_held_rows_favour_nobody():
     label = np.repeat([1, 0], 500)
-    assert closeness_shown(np.zeros(1000), label) == 0.0
-    assert closeness_shown(label.astype(float), label) > 4.0
+    assert divergence_shown(np.zeros(1000), label) == 0.0
+    assert divergence_shown(label.astype(float), label) > 4.0
 
 
 def test_the_record_can_be_read_back(tmp_path):
@@ -288,10 +298,10 @@ def test_the_record_can_be_read_back(tmp_path):
         ({"target": 3}, "`target` must be a function of rows"),
         ({"helper": 3}, "`helper` must be a function"),
         ({"view": 3}, "`view` must be a function"),
-        ({"taught": 0.0}, "`taught` must be"),
+        ({"train_fraction": 0.0}, "`train_fraction` must be"),
         ({"shares": (0.5, 0.6, 0.2)}, "three that add up to 1"),
         ({"shares": (0.5, 0.5)}, "three that add up to 1"),
-        ({"poor": 1.5}, "`poor` must be"),
+        ({"discard_fraction": 1.5}, "`discard_fraction` must be"),
         ({"generated": np.zeros((5, 2))}, "must have 3 columns"),
         ({"members": [["a"]]}, "`members` must be numbers"),
         ({"group": [1, 2]}, "length"),
@@ -309,5 +319,5 @@ def test_refusals_in_play():
         game(1, target=lambda rows: np.full(len(rows), np.nan)).play(seed=1)
     with pytest.raises(InputError, match="each with `predict_proba`"):
         game(1, classifiers={"none": object()}).play(seed=1)
-    with pytest.raises(InputError, match="`poor` needs a generator"):
-        game(1, generated=np.zeros((9000, 3)), poor=0.1).play(seed=1)
+    with pytest.raises(InputError, match="`discard_fraction` needs a generator"):
+        game(1, generated=np.zeros((9000, 3)), discard_fraction=0.1).play(seed=1)

@@ -12,8 +12,8 @@ from scipy import special
 from sklearn.linear_model import LogisticRegression
 
 from dpaudit import PairedScores, _binomial, estimators
-from dpaudit.calibration import allowed_over_claims
 from dpaudit.games import Panoramia
+from dpaudit.testing.calibration import allowed_over_claims
 
 GAMES = 400
 CLOSENESS, BIT = 0.7, 0.6
@@ -73,7 +73,7 @@ def played(seed):
     game = Panoramia(
         members=rows, target=Bits(rows, seed), generator=Wider(), classifiers=LINE, shares=(0.05, 0.6, 0.35)
     )
-    return game.play(seed=seed)
+    return game.play(seed=seed).only
 
 
 @pytest.mark.parametrize("world", [played, likelihoods], ids=["the game, guessers learnt", "an adversary that knows"])
@@ -85,8 +85,8 @@ def test_coverage_over_400_games(world):
     for seed in range(GAMES):
         evidence = world(seed)
         region = estimators.panoramia(evidence)
-        missed += region.closeness > CLOSENESS or region.total > CLOSENESS + BIT
-        at_truth = estimators.panoramia(evidence, asserted_closeness=max(CLOSENESS, region.closeness))
+        missed += region.divergence > CLOSENESS or region.total > CLOSENESS + BIT
+        at_truth = estimators.panoramia(evidence, asserted_divergence=max(CLOSENESS, region.divergence))
         over += (at_truth.epsilon().epsilon or 0.0) > BIT  # and so is never above 2 BIT more often
         wrong += (
             uncorrected(evidence.baseline, evidence.included) > CLOSENESS

@@ -7,9 +7,9 @@ from sklearn.neighbors import KNeighborsClassifier
 
 import dpaudit as da
 from dpaudit import InputError
-from dpaudit.auditing.config import load_config
+from dpaudit.auditing.plan import load_config
 from dpaudit.execution import Execution
-from dpaudit.games import Prediction, verify
+from dpaudit.games import Prediction, Runner, check_commitment, commitment
 from dpaudit.mechanisms.label_dp import Sklearn
 from dpaudit.mechanisms.label_dp.networks import Network
 from dpaudit.mechanisms.private_prediction import BUGS, FixedParties, NoisyVotes, RandomTeachers
@@ -29,7 +29,7 @@ def game(answers, trials=300, **more):
 
 
 def test_counts_follow_the_laws():
-    found = game(asked(), trials=4000).play(seed=3, execution=ONE)
+    found = game(asked(), trials=4000).play(seed=3, runner=Runner(ONE)).only
     mechanism = NoisyVotes(sigma=10.0, classes=2)
     for counts, world in ((found.present, True), (found.absent, False)):
         assert np.all(counts.sum(axis=1) == 4000)
@@ -40,9 +40,9 @@ def test_counts_follow_the_laws():
 
 
 def test_the_same_counts_from_any_block_and_after_a_kill(tmp_path):
-    whole = game(asked(), trials=60).play(seed=3, execution=ONE)
+    whole = game(asked(), trials=60).play(seed=3, runner=Runner(ONE)).only
     for block in (1, 7, 500):
-        again = game(asked(), trials=60, block=block).play(seed=3, execution=ONE)
+        again = game(asked(), trials=60, block=block).play(seed=3, runner=Runner(ONE)).only
         assert np.array_equal(whole.present, again.present)
     calls = tmp_path / "calls"  # a file, because what a function closes over is part of its plan
     calls.write_text("")
@@ -58,7 +58,7 @@ def test_the_same_counts_from_any_block_and_after_a_kill(tmp_path):
     assert first.outcome is da.bounds.Outcome.FAILED
     done = da.audit(game(breaks, trials=60, block=10), claim=None, seed=3, execution=ONE, store=store)
     assert len(calls.read_text()) == 45 + 80  # four finished blocks of ten were kept
-    assert np.array_equal(done.observed.present, whole.present)
+    assert np.array_equal(done.observed[0].present, whole.present)
 
 
 def test_audits_of_honest_and_broken_answers():
@@ -81,11 +81,12 @@ def test_from_an_audit_file(tmp_path):
         '[game.prediction]\nanswers = "audit.py:answers"\nclasses = 2\nqueries = 2\ntrials = 200\n'
     )
     configured = load_config(tmp_path / "audit.toml")
-    assert configured.game.relation is da.Relation.SUBSTITUTE
-    assert not configured.game.independent
-    found = da.audit(configured.game, claim=configured.claim, seed=1, execution=ONE)
+    game = configured.game.game(1)
+    assert game.relation is da.Relation.SUBSTITUTE
+    assert not game.independent
+    found = da.audit(game, claim=configured.claim, seed=1, execution=ONE)
     assert found.verdict.contradicted
-    verify(configured.game, seed=5, published=configured.game.commitment(5))
+    check_commitment(game, seed=5, published=commitment(game, 5))
 
 
 @pytest.mark.parametrize("bad", [lambda world, seed: [0], lambda world, seed: [0, 2], lambda world, seed: [0.5, 1.0]])
@@ -163,7 +164,7 @@ def test_independent_queries_also_get_the_bound_of_all_of_them():
     found = da.audit(game(asked(BUGS[0]), trials=2000), claim=None, seed=3, execution=ONE)
     every = found.bounds[1]
     assert every.divergences[0] > 0.0
-    assert "independent" in " ".join(every.assumptions)
+    assert "independent" in " ".join(map(str, every.assumptions))
     shared = da.audit(game(asked(BUGS[0]), trials=300, independent=False), claim=None, seed=3, execution=ONE)
     assert len(shared.bounds) == 1
 

@@ -8,8 +8,8 @@ from scipy import special
 
 import dpaudit as da
 from dpaudit import InputError, estimators
-from dpaudit.games import ZeroRun, ZeroRunTable
-from dpaudit.propensity import Boosted, Logistic
+from dpaudit.fitted.propensity import Boosted, Logistic
+from dpaudit.games import ZeroRun, commitment, fingerprint
 
 
 def rows(seed, n=3000, apart=1.5, epsilon=0.0, columns=4, pull=0.5):
@@ -24,7 +24,7 @@ def rows(seed, n=3000, apart=1.5, epsilon=0.0, columns=4, pull=0.5):
 
 
 def bound(game, seed, **how):
-    return estimators.epsilon_from_members(game.play(seed=seed), delta=0.0, **how).epsilon
+    return estimators.epsilon_from_members(game.play(seed=seed).only, delta=0.0, **how).epsilon
 
 
 @pytest.mark.parametrize(("adversary", "epsilon", "columns"), [("aware", 1.0, 4), ("unaware", 0.0, 40)])
@@ -62,7 +62,7 @@ def test_known_propensities_are_those_of_the_rows():
 def test_cross_fitting_leaves_the_aware_adversary_its_slope():
     scores, member, x = rows(13, n=1000, pull=3.0)
     game = ZeroRun(scores=scores, member=member, features=x, cross_fit=True)
-    evidence = game.play(seed=1)
+    evidence = game.play(seed=1).only
     assert game.parts(1)[0].size == 200
     assert not np.allclose(evidence.scores, scores[evidence.ids])
 
@@ -72,7 +72,7 @@ def test_a_sample_keeps_the_numbers_of_its_rows(tmp_path):
     table = tmp_path / "rows.csv"
     lines = ["member,score,a", *(f"{int(m)},{s},{a}" for m, s, a in zip(member, scores, x[:, 0], strict=True))]
     table.write_text("\n".join(lines))
-    evidence = ZeroRunTable(table=str(table), sample=300, log_odds_error=0.0).play(seed=2)
+    evidence = ZeroRun.from_table(str(table), sample=300, log_odds_error=0.0, seed=2).play(seed=2).only
     assert evidence.ids.max() > 300
     assert np.array_equal(evidence.member, member[evidence.ids])
 
@@ -91,12 +91,12 @@ def test_an_aware_adversary_finds_the_leak_under_shift():
 
 def test_held_rows_are_not_audited_and_coins_are_fair():
     scores, member, x = rows(1)
-    game = ZeroRun(scores=scores, member=member, features=x, held=0.4, abstain=0.0, log_odds_error=0.0)
+    game = ZeroRun(scores=scores, member=member, features=x, fit_fraction=0.4, trim=0.0, log_odds_error=0.0)
     held, audited = game.parts(7)
     assert not set(held) & set(audited)
     assert held.size == 1200
     assert np.unique(audited).size == audited.size
-    evidence = game.play(seed=7)
+    evidence = game.play(seed=7).only
     assert np.array_equal(evidence.ids, audited)
     assert np.array_equal(evidence.member, member[audited])
     assert np.array_equal(evidence.member, game.coins(7))
@@ -104,10 +104,10 @@ def test_held_rows_are_not_audited_and_coins_are_fair():
     changed = np.where(np.isin(np.arange(3000), audited), ~member, member)  # audited bits do not reach the model
     same = Logistic().fit(x[held], changed[held], seed=7).log_odds(x[audited])
     np.testing.assert_allclose(special.logit(evidence.propensity[:, 0]), same)
-    assert game.play(seed=7) == evidence
-    assert game.play(seed=8) != evidence
-    assert game.commitment(7) != game.commitment(8)
-    assert game.fingerprint(7) != ZeroRun(scores=scores, member=member, features=x, held=0.3).fingerprint(7)
+    assert game.play(seed=7).only == evidence
+    assert game.play(seed=8).only != evidence
+    assert commitment(game, 7) != commitment(game, 8)
+    assert fingerprint(game, 7) != fingerprint(ZeroRun(scores=scores, member=member, features=x, fit_fraction=0.3), 7)
 
 
 def test_coins_are_no_fixed_number():
@@ -119,7 +119,7 @@ def test_coins_are_no_fixed_number():
 def test_the_slope_is_learnt_within_groups_on_held_rows():
     scores, member, x = rows(3, n=20_000, pull=2.0, apart=1.5, epsilon=1.0)
     game = ZeroRun(scores=scores, member=member, features=x, log_odds_error=0.0)
-    evidence = game.play(seed=1)
+    evidence = game.play(seed=1).only
     left = evidence.scores - scores[evidence.ids]
     odds = special.logit(evidence.propensity[:, 0])
     slope = np.polyfit(odds, left, 1)[0]
@@ -128,12 +128,12 @@ def test_the_slope_is_learnt_within_groups_on_held_rows():
 
 def test_a_split_needs_no_propensity():
     scores, member, _ = rows(4, apart=0.0, epsilon=3.0)
-    game = ZeroRun(scores=scores, member=member, how="split")
-    evidence = game.play(seed=1)
+    game = ZeroRun(scores=scores, member=member, origin="split")
+    evidence = game.play(seed=1).only
     assert evidence.assignment == "split"
     found = da.audit(game, seed=1, delta=0.0)
     assert 1.5 < found.bounds[0].epsilon <= 3.0
-    assert "gate" not in found.checks
+    assert found.result("blind-members") is None
 
 
 def test_add_remove_keeps_every_row():
@@ -141,7 +141,7 @@ def test_add_remove_keeps_every_row():
     member = np.random.default_rng(5).permutation(member)
     known = np.full(member.size, 0.5)
     game = ZeroRun(scores=scores, member=member, propensity=known, relation="add-remove", adversary="unaware")
-    evidence = game.play(seed=1)
+    evidence = game.play(seed=1).only
     assert evidence.scores.size == member.size
     assert evidence.relation is da.Relation.ADD_REMOVE
     with pytest.raises(InputError, match="add-remove needs known propensities"):
@@ -154,7 +154,7 @@ def test_rows_of_one_person_are_one():
     game = ZeroRun(scores=scores, member=member, features=x, group=people, unit="person")
     assert len(game.units) == 500
     np.testing.assert_allclose(game.units.features, x.reshape(500, 2, -1).mean(axis=1))
-    assert game.play(seed=1).unit == "person"
+    assert game.play(seed=1).only.unit == "person"
     mixed = ZeroRun(scores=scores, member=member, features=x, group=np.arange(1000) % 500, unit="person")
     with pytest.raises(InputError, match="the same for all rows of one unit"):
         mixed.play(seed=1)
@@ -164,8 +164,8 @@ def test_an_aware_adversary_leaves_extreme_rows_alone():
     """By the features alone; the other guesses are the same. Where nothing would be left it abstains from nothing."""
     scores, member, x = rows(12, apart=3.0)
     every, some = (
-        ZeroRun(scores=scores, member=member, features=x, log_odds_error=0.0, **how).play(seed=1)
-        for how in ({"abstain": 0.0}, {})
+        ZeroRun(scores=scores, member=member, features=x, log_odds_error=0.0, **how).play(seed=1).only
+        for how in ({"trim": 0.0}, {})
     )
     rates = every.propensity[:, 0]
     left = np.minimum(rates, 1.0 - rates) >= 0.02
@@ -173,15 +173,15 @@ def test_an_aware_adversary_leaves_extreme_rows_alone():
     assert np.array_equal(some.ids, every.ids[left])
     assert np.array_equal(some.scores, every.scores[left])
     told = np.column_stack([x, 100.0 * member])
-    assert ZeroRun(scores=scores, member=member, features=told).play(seed=1).scores.size > 1000
-    plain = ZeroRun(scores=scores, member=member, features=x, adversary="unaware").play(seed=1)
+    assert ZeroRun(scores=scores, member=member, features=told).play(seed=1).only.scores.size > 1000
+    plain = ZeroRun(scores=scores, member=member, features=x, adversary="unaware").play(seed=1).only
     assert plain.scores.size == every.scores.size
 
 
 def test_limits_are_widened_and_clipped():
     scores, member, x = rows(7, apart=3.0)
     plain, wide, cut = (
-        ZeroRun(scores=scores, member=member, features=x, abstain=0.0, **how).play(seed=1).propensity
+        ZeroRun(scores=scores, member=member, features=x, trim=0.0, **how).play(seed=1).only.propensity
         for how in ({"log_odds_error": 0.0}, {"log_odds_error": 0.3}, {"log_odds_error": 0.0, "clip": 0.1})
     )
     np.testing.assert_allclose(special.logit(wide) - special.logit(plain), [[-0.3, 0.3]] * len(plain), atol=1e-9)
@@ -193,7 +193,7 @@ def test_resampled_log_odds_are_those_of_the_audited_rows():
     scores, member, x = rows(8, n=600)
     game = ZeroRun(scores=scores, member=member, features=x, log_odds_error=0.0)
     found = np.concatenate(list(game.resampled(seed=3, resamples=20)))
-    own = special.logit(game.play(seed=3).propensity[:, 0])
+    own = special.logit(game.play(seed=3).only.propensity[:, 0])
     assert found.shape == (20, own.size)
     assert np.abs(found.mean(axis=0) - own).mean() < 0.2
     with pytest.raises(InputError, match="fitted on held rows"):
@@ -205,19 +205,19 @@ def test_resampled_log_odds_are_those_of_the_audited_rows():
 
 def test_an_audit_says_what_it_rests_on():
     scores, member, x = rows(9, n=6000, epsilon=3.0)
-    game = ZeroRun(scores=scores, member=member, features=x, how="later", log_odds_error=0.2)
+    game = ZeroRun(scores=scores, member=member, features=x, origin="later", log_odds_error=0.2)
     found = da.audit(game, seed=1, delta=0.0)
-    assert found.checks["gate"]["passed"] is True
-    assert 0.7 < found.checks["overlap"]["auc"] < 0.95
+    assert found.result("blind-members").outcome == "passed"
+    assert 0.7 < found.result("overlap").numbers["auc"] < 0.95
     epsilon = found.bounds[0]
     assert 1.0 < epsilon.epsilon <= 3.0
     assert epsilon.guarantee == "conditional"
-    assert any("follows the propensity model (L2 logistic regression" in text for text in epsilon.assumptions)
-    sensitivity = found.checks["sensitivity"]
+    assert any("follows the propensity model (L2 logistic regression" in str(one) for one in epsilon.assumptions)
+    sensitivity = found.result("sensitivity").numbers
     assert sensitivity["epsilon"][0] == pytest.approx(epsilon.epsilon, abs=1e-6)
     assert list(sensitivity["epsilon"]) == sorted(sensitivity["epsilon"], reverse=True)
     at = {"delta": 0.0}
-    evidence = found.observed
+    evidence = found.observed[0]
     wide = estimators.epsilon_from_members(evidence, log_odds_error=sensitivity["largest"] + 0.01, **at)
     near = estimators.epsilon_from_members(evidence, log_odds_error=sensitivity["largest"], **at)
     assert wide.epsilon == 0.0 <= near.epsilon
@@ -234,12 +234,12 @@ def test_a_propensity_model_that_misses_the_shift_is_refuted():
     blind = ZeroRun(scores=scores, member=member, features=x)
     assert bound(blind, 1) > 0.0  # would be a lie
     found = da.audit(blind, seed=1, delta=0.0)
-    assert found.verdict.outcome is da.Outcome.BLOCKED
+    assert found.verdict.outcome is da.Outcome.WITHHELD
     assert not found.bounds
-    assert any("Boosted" in text for text in found.changes)
+    assert any("Boosted" in step.text for step in found.next_steps)
     trees = ZeroRun(scores=scores, member=member, features=x, propensity=Boosted(), log_odds_error=0.5)
     mended = da.audit(trees, seed=1, delta=0.0)
-    assert mended.verdict.outcome is not da.Outcome.BLOCKED
+    assert mended.verdict.outcome is not da.Outcome.WITHHELD
     assert mended.bounds[0].epsilon == 0.0
 
 
@@ -249,7 +249,7 @@ def test_a_revealing_column_is_named():
     names = ("a", "b", "c", "d", "migration")
     game = ZeroRun(scores=scores, member=member, features=told, feature_names=names)
     found = da.audit(game, seed=1, delta=0.0)
-    assert "migration" in found.checks["revealing"]["sentence"]
+    assert "migration" in found.result("leaking-features").text
     assert not found.bounds or found.bounds[0].epsilon == 0.0
     without = ZeroRun(scores=scores, member=member, features=x, feature_names=names[:4], log_odds_error=0.3)
     assert da.audit(without, seed=1, delta=0.0).bounds[0].epsilon > 0.5
@@ -258,10 +258,10 @@ def test_a_revealing_column_is_named():
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"how": "generated"}, r"generated non-members.*\nhint: .*panoramia"),
-        ({"how": "random"}, "`how` must be one of"),
+        ({"origin": "generated"}, r"generated non-members.*\nhint: .*panoramia"),
+        ({"origin": "random"}, "`origin` must be one of"),
         ({}, r"`features` are needed.*\nhint: a random hold-out"),
-        ({"features": np.zeros((10, 2)), "held": 0.0}, "`held` must be a share above 0"),
+        ({"features": np.zeros((10, 2)), "fit_fraction": 0.0}, "`fit_fraction` must be a share above 0"),
         ({"features": np.zeros((10, 2)), "adversary": "blind"}, "`adversary` must be one of"),
         ({"features": np.zeros((10, 2)), "feature_names": ("a",)}, "must name 2 columns, got 1"),
         ({"propensity": [0.5] * 9}, r"one number a row or two \(10 rows\)"),
@@ -277,6 +277,7 @@ def test_refusals(how, message):
 
 def test_evidence_alone_says_that_nothing_was_tested():
     scores, member, x = rows(15, n=2000, epsilon=3.0)
-    evidence = ZeroRun(scores=scores, member=member, features=x).play(seed=1)
+    evidence = ZeroRun(scores=scores, member=member, features=x).play(seed=1).only
     found = da.audit(evidence, delta=0.0)
-    assert any("not put to any blind test" in note for note in found.bounds[0].notes)
+    assert "no check of this audit tested it" in str(found)
+    assert found.result("blind-members") is None

@@ -13,15 +13,15 @@ from dpaudit.mechanisms.dpsgd import (
     BLOCK,
     BUGS,
     CoordinateCanaries,
-    DpSgd,
+    DPSGDConfig,
     GradientCanary,
     InputCanary,
     Mlp,
     Module,
     bound_model,
-    draws,
     train,
 )
+from dpaudit.mechanisms.dpsgd import sampling as draws
 
 with warnings.catch_warnings(action="ignore"):  # their imports warn
     import opacus
@@ -32,43 +32,43 @@ X = RNG.normal(size=(30, 5)).astype(np.float32)
 LABELS = {"logistic": RNG.integers(0, 2, 30), "softmax": RNG.integers(0, 3, 30), "squared": RNG.normal(size=30)}
 
 
-def naive(recipe, x, y, seed, model, canary=None, world=False):
+def naive(config, x, y, seed, model, canary=None, world=False):
     """One model, one record at a time, in float64; coins and noise drawn as the block draws them."""
-    d, k = x.shape[1], recipe.classes
+    d, k = x.shape[1], config.classes
     block, place = divmod(model, BLOCK)
     weights, first, second = (np.zeros((d, k)) for _ in range(3))
     records = x.shape[0] + (canary is not None)
-    for step in range(1, recipe.steps + 1):
+    for step in range(1, config.steps + 1):
         rng = draws.keyed(seed, block, step, draws.STEP)
-        noise = draws.gaussian(rng, (d, BLOCK, k))[:, place, :] if recipe.noise_multiplier else 0.0
+        noise = draws.gaussian(rng, (d, BLOCK, k))[:, place, :] if config.noise_multiplier else 0.0
         taken = np.ones(x.shape[0], dtype=bool)
         canary_taken = True
-        if recipe.sampling_rate < 1.0:
-            coins = draws.coins(rng, (records, BLOCK), recipe.sampling_rate)[:, place]
+        if config.sampling_rate < 1.0:
+            coins = draws.coins(rng, (records, BLOCK), config.sampling_rate)[:, place]
             taken, canary_taken = coins[: x.shape[0]], coins[-1]
         total = np.zeros((d, k))
         for row, label, inside in zip(x, y, taken, strict=True):
             if inside:
-                total += clipped(gradient(recipe, weights, row, label), recipe.clip)
+                total += clipped(gradient(config, weights, row, label), config.clip)
         if canary is not None and canary_taken:
-            total += clipped(canary(weights, world), recipe.clip)
-        total += recipe.noise_multiplier * recipe.clip * noise
-        mean = total / (recipe.sampling_rate * records)
-        if recipe.optimizer == "momentum":
+            total += clipped(canary(weights, world), config.clip)
+        total += config.noise_multiplier * config.clip * noise
+        mean = total / (config.sampling_rate * records)
+        if config.optimizer == "momentum":
             first = 0.9 * first + mean
             mean = first
-        elif recipe.optimizer == "adam":
+        elif config.optimizer == "adam":
             first, second = 0.9 * first + 0.1 * mean, 0.999 * second + 0.001 * mean**2
             mean = first / (1 - 0.9**step) / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
-        weights = weights - recipe.learning_rate * mean
+        weights = weights - config.learning_rate * mean
     return weights
 
 
-def gradient(recipe, weights, row, label):
+def gradient(config, weights, row, label):
     logits = row.astype(float) @ weights
-    if recipe.loss == "squared":
+    if config.loss == "squared":
         residual = logits - label
-    elif recipe.loss == "logistic":
+    elif config.loss == "logistic":
         residual = special.expit(logits) - label
     else:
         residual = special.softmax(logits)
@@ -84,7 +84,7 @@ def clipped(found, clip):
 @pytest.mark.parametrize(("loss", "classes"), [("logistic", 1), ("softmax", 3), ("squared", 1)])
 @pytest.mark.parametrize("rate", [1.0, 0.4])
 def test_equal_to_a_naive_twin(loss, classes, optimizer, rate):
-    recipe = DpSgd(
+    config = DPSGDConfig(
         noise_multiplier=0.7,
         sampling_rate=rate,
         steps=6,
@@ -94,59 +94,59 @@ def test_equal_to_a_naive_twin(loss, classes, optimizer, rate):
         loss=loss,
         classes=classes,
     )
-    _, final = train(recipe, X, LABELS[loss], models=70, seed=5)
+    _, final = train(config, X, LABELS[loss], models=70, seed=5)
     for model in (0, 63, 64, 69):
-        assert final[model] == pytest.approx(naive(recipe, X, LABELS[loss], 5, model), rel=2e-3, abs=2e-4)
+        assert final[model] == pytest.approx(naive(config, X, LABELS[loss], 5, model), rel=2e-3, abs=2e-4)
 
 
 def test_canaries_go_the_same_way_as_everybody():
     """Clipped (its gradient is too long), sampled, and counted in the expected batch size."""
-    recipe = DpSgd(noise_multiplier=0.5, sampling_rate=0.5, steps=5, clip=0.8)
+    config = DPSGDConfig(noise_multiplier=0.5, sampling_rate=0.5, steps=5, clip=0.8)
     long = np.full((5, 1), 3.0)
     worlds = np.arange(10) % 2 == 0
-    _, final = train(recipe, X, LABELS["logistic"], canary=GradientCanary(long, -long), worlds=worlds, seed=2)
+    _, final = train(config, X, LABELS["logistic"], canary=GradientCanary(long, -long), worlds=worlds, seed=2)
     for model in range(10):
         twin = naive(
-            recipe, X, LABELS["logistic"], 2, model, lambda w, here: long if here else -long, bool(worlds[model])
+            config, X, LABELS["logistic"], 2, model, lambda w, here: long if here else -long, bool(worlds[model])
         )
         assert final[model] == pytest.approx(twin, rel=2e-3, abs=2e-4)
     record = (np.array([2.0, 0.0, 1.0, 0.0, -1.0], dtype=np.float32), 1.0)
-    _, final = train(recipe, X, LABELS["logistic"], canary=InputCanary(record), worlds=worlds, seed=2)
+    _, final = train(config, X, LABELS["logistic"], canary=InputCanary(record), worlds=worlds, seed=2)
 
     def crafted(weights, here):
-        return gradient(recipe, weights, *record) if here else np.zeros((5, 1))
+        return gradient(config, weights, *record) if here else np.zeros((5, 1))
 
     for model in range(4):
-        twin = naive(recipe, X, LABELS["logistic"], 2, model, crafted, bool(worlds[model]))
+        twin = naive(config, X, LABELS["logistic"], 2, model, crafted, bool(worlds[model]))
         assert final[model] == pytest.approx(twin, rel=2e-3, abs=2e-4)
 
 
 def test_bitwise_the_same_in_any_arrangement():
     """More models after them, or the second block as a job of its own: the same numbers to the last bit."""
-    recipe = DpSgd(noise_multiplier=1.0, sampling_rate=0.3, steps=8, random_start=True)
+    config = DPSGDConfig(noise_multiplier=1.0, sampling_rate=0.3, steps=8, random_start=True)
     worlds = np.random.default_rng(1).random(150) < 0.5
     canary = GradientCanary(np.eye(5)[:, :1], -np.eye(5)[:, :1])
     y = LABELS["logistic"]
-    seen, whole = train(recipe, X, y, canary=canary, worlds=worlds, seed=9, observe=[lambda s: s.weights[0, :, 0]])
-    _, few = train(recipe, X, y, canary=canary, worlds=worlds[:70], seed=9)
-    _, second = train(recipe, X, y, canary=canary, worlds=worlds[64:128], seed=9, first_block=1)
+    seen, whole = train(config, X, y, canary=canary, worlds=worlds, seed=9, observe=[lambda s: s.weights[0, :, 0]])
+    _, few = train(config, X, y, canary=canary, worlds=worlds[:70], seed=9)
+    _, second = train(config, X, y, canary=canary, worlds=worlds[64:128], seed=9, first_block=1)
     assert np.array_equal(whole[:70], few)
     assert np.array_equal(whole[64:128], second)
     assert np.array_equal(seen[0, 0], whole[:, 0, 0])
-    _, threaded = train(recipe, X, y, canary=canary, worlds=worlds, seed=9, threads=2)
+    _, threaded = train(config, X, y, canary=canary, worlds=worlds, seed=9, threads=2)
     assert np.array_equal(threaded, whole)
-    assert not np.array_equal(whole[:64], train(recipe, X, y, models=64, seed=10)[1])
+    assert not np.array_equal(whole[:64], train(config, X, y, models=64, seed=10)[1])
 
 
 def test_a_turned_basis_changes_no_law():
     """Fewer records than features: without noise the same models as record by record, with it the same law."""
     wide = np.random.default_rng(2).normal(size=(6, 9)).astype(np.float32)
     y = np.arange(6) % 2
-    recipe = DpSgd(noise_multiplier=0.0, sampling_rate=0.5, steps=5, clip=0.8, optimizer="momentum")
+    config = DPSGDConfig(noise_multiplier=0.0, sampling_rate=0.5, steps=5, clip=0.8, optimizer="momentum")
     record = (wide[0] + 1.0, 1.0)
 
     def crafted(weights, here):
-        return gradient(recipe, weights, *record) if here else np.zeros((9, 1))
+        return gradient(config, weights, *record) if here else np.zeros((9, 1))
 
     for canary, twin_canary in (
         (InputCanary(record), crafted),
@@ -154,12 +154,12 @@ def test_a_turned_basis_changes_no_law():
     ):
         worlds = [True, False, True]
         score = [lambda s: s.weights[4, :, 0], lambda s: s.outputs(wide[:1])[0, :, 0]]
-        seen, final = train(recipe, wide, y, canary=canary, worlds=worlds, seed=3, observe=score)
+        seen, final = train(config, wide, y, canary=canary, worlds=worlds, seed=3, observe=score)
         for model, world in enumerate(worlds):
-            twin = naive(recipe, wide, y, 3, model, twin_canary, world)
+            twin = naive(config, wide, y, 3, model, twin_canary, world)
             assert final[model] == pytest.approx(twin, rel=2e-3, abs=2e-4)
             assert seen[:, 0, model] == pytest.approx([twin[4, 0], float(wide[0] @ twin[:, 0])], rel=2e-3, abs=2e-4)
-    noisy = replace(recipe, noise_multiplier=1.0)
+    noisy = replace(config, noise_multiplier=1.0)
     _, turned = train(noisy, wide, y, models=3000, seed=4)
     still = np.vstack([wide, np.zeros((6, 9), dtype=np.float32)])  # as many rows as columns: no basis is turned
     _, plain = train(noisy, still, np.append(y, y), models=3000, seed=5, records=6)
@@ -168,20 +168,20 @@ def test_a_turned_basis_changes_no_law():
 
 
 def test_observers_see_the_steps_they_ask_for():
-    recipe = DpSgd(noise_multiplier=1.0, steps=6)
+    config = DPSGDConfig(noise_multiplier=1.0, steps=6)
     seen, _ = train(
-        recipe, X, LABELS["logistic"], models=5, seed=1, observe=[lambda s: np.full(64, s.step)], at=[2, 6, 2]
+        config, X, LABELS["logistic"], models=5, seed=1, observe=[lambda s: np.full(64, s.step)], at=[2, 6, 2]
     )
     assert seen[0].tolist() == [[2.0] * 5, [6.0] * 5, [2.0] * 5]
 
 
 def test_noise_and_coins_have_their_laws():
     """On zero data the released sum is the noise; a canary of one coordinate shows how often it was sampled."""
-    recipe = DpSgd(noise_multiplier=2.0, steps=1, clip=0.5, learning_rate=1.0)
+    config = DPSGDConfig(noise_multiplier=2.0, steps=1, clip=0.5, learning_rate=1.0)
     zeros = np.zeros((9, 3), dtype=np.float32)
-    seen, _ = train(recipe, zeros, np.zeros(9), models=4000, seed=3, observe=[lambda s: s.released[1, :, 0]])
+    seen, _ = train(config, zeros, np.zeros(9), models=4000, seed=3, observe=[lambda s: s.released[1, :, 0]])
     assert stats.kstest(seen[0, 0] / 1.0, "norm").pvalue > 1e-3
-    quiet = replace(recipe, noise_multiplier=0.0, sampling_rate=0.3, steps=10)
+    quiet = replace(config, noise_multiplier=0.0, sampling_rate=0.3, steps=10)
     canary = GradientCanary(np.array([[0.5], [0.0], [0.0]]))
     total, _ = train(
         quiet,
@@ -199,9 +199,9 @@ def test_noise_and_coins_have_their_laws():
 
 
 def test_the_claim_is_the_accountants():
-    recipe = DpSgd(noise_multiplier=1.2, sampling_rate=0.2, steps=7, relation="substitute")
+    config = DPSGDConfig(noise_multiplier=1.2, sampling_rate=0.2, steps=7, relation="substitute")
     expected = accounting.dp_sgd(noise_multiplier=1.2, sampling_rate=0.2, steps=7, delta=1e-5, relation="substitute")
-    assert recipe.claim(1e-5) == expected
+    assert config.claim(1e-5) == expected
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_the_claim_is_the_accountants():
 )
 def test_recipes_that_make_no_sense(change, sentence):
     with pytest.raises(InputError, match=sentence):
-        DpSgd(**{"noise_multiplier": 1.0, **change})
+        DPSGDConfig(**{"noise_multiplier": 1.0, **change})
 
 
 @pytest.mark.parametrize(
@@ -236,12 +236,14 @@ def test_recipes_that_make_no_sense(change, sentence):
 def test_refusals(arguments, sentence):
     given = {"x": X, "y": LABELS["logistic"], "seed": 1, **({"models": 2} if "worlds" not in arguments else {})}
     with pytest.raises(InputError, match=sentence):
-        train(DpSgd(noise_multiplier=1.0, steps=4), **{**given, **arguments})
+        train(DPSGDConfig(noise_multiplier=1.0, steps=4), **{**given, **arguments})
 
 
 # ------------------------------------------------------------------------------------------------- perceptrons, modules
 
-DEEP = DpSgd(noise_multiplier=0.6, sampling_rate=0.5, steps=4, clip=0.7, learning_rate=0.1, loss="softmax", classes=3)
+DEEP = DPSGDConfig(
+    noise_multiplier=0.6, sampling_rate=0.5, steps=4, clip=0.7, learning_rate=0.1, loss="softmax", classes=3
+)
 
 
 def build_mlp():
@@ -280,24 +282,24 @@ def test_perceptrons_and_modules_have_the_same_gradients(bug):
     ours = closed.input_gradients(weights, X[0], 1.0)
     assert ours == pytest.approx(generic.input_gradients(twin, X[0], 1.0), rel=1e-4, abs=1e-6)
     for model in (Mlp((7,)), Module(build_mlp)):
-        recipe = replace(DEEP, model=model, bug=bug)
+        config = replace(DEEP, model=model, bug=bug)
         canary = InputCanary((X[0], 1.0), (X[1], 2.0))
-        _, final = train(recipe, X, y, canary=canary, worlds=[True, False] * 3, seed=1, width=6)
+        _, final = train(config, X, y, canary=canary, worlds=[True, False] * 3, seed=1, width=6)
         assert np.isfinite(final).all()
 
 
 def test_modules_are_bitwise_the_same_in_any_arrangement():
     images = np.random.default_rng(5).normal(size=(12, 16)).astype(np.float32)
-    recipe = DpSgd(
+    config = DPSGDConfig(
         noise_multiplier=1.0, sampling_rate=0.5, steps=3, loss="softmax", classes=2, optimizer="adam",
         model=Module(build_cnn, input_shape=(1, 4, 4)), random_start=True,
     )  # fmt: skip
     y = np.arange(12) % 2
-    _, whole = train(recipe, images, y, models=100, seed=2)
-    _, second = train(recipe, images, y, models=36, seed=2, first_block=1)
+    _, whole = train(config, images, y, models=100, seed=2)
+    _, second = train(config, images, y, models=36, seed=2, first_block=1)
     assert np.array_equal(whole[64:], second)
     assert not np.array_equal(whole[0], whole[1])
-    _, threaded = train(recipe, images, y, models=100, seed=2, threads=2)
+    _, threaded = train(config, images, y, models=100, seed=2, threads=2)
     assert np.array_equal(whole, threaded)
 
 
@@ -316,7 +318,7 @@ def test_modules_that_mix_examples_are_refused():
 # --------------------------------------------------------------------------------------------------------------- Opacus
 
 
-def opacus_twin(recipe, x, y, batches, start, build, optimizer):
+def opacus_twin(config, x, y, batches, start, build, optimizer):
     """The same training by Opacus, with the noise off and these batches."""
     torch.manual_seed(0)
     model = build()
@@ -325,18 +327,18 @@ def opacus_twin(recipe, x, y, batches, start, build, optimizer):
             parameter.copy_(torch.from_numpy(value.copy()))
     private = opacus.GradSampleModule(model, loss_reduction="sum")
     tuned = opacus.optimizers.DPOptimizer(
-        optimizer(private.parameters(), lr=recipe.learning_rate),
+        optimizer(private.parameters(), lr=config.learning_rate),
         noise_multiplier=0.0,
-        max_grad_norm=recipe.clip,
-        expected_batch_size=recipe.sampling_rate * y.size,
+        max_grad_norm=config.clip,
+        expected_batch_size=config.sampling_rate * y.size,
         loss_reduction="sum",
     )
-    tuned.expected_batch_size, tuned.loss_reduction = recipe.sampling_rate * y.size, "mean"
+    tuned.expected_batch_size, tuned.loss_reduction = config.sampling_rate * y.size, "mean"
     labels, rows = torch.from_numpy(y), torch.from_numpy(x)
     for chosen in batches:
         tuned.zero_grad()
         logits = private(rows[chosen])
-        if recipe.loss == "softmax":
+        if config.loss == "softmax":
             loss = torch.nn.functional.cross_entropy(logits, labels[chosen], reduction="sum")
         else:
             loss = torch.nn.functional.binary_cross_entropy_with_logits(
@@ -353,11 +355,11 @@ def test_equal_to_opacus_without_noise(kind, optimizer):
     """The same batches, 20 steps: the parameters agree to 1e-5 of their size."""
     loss, classes = ("logistic", 1) if kind == "logistic" else ("softmax", 3)
     y = LABELS[loss]
-    recipe = DpSgd(
+    config = DPSGDConfig(
         noise_multiplier=0.0, sampling_rate=0.5, steps=20, clip=0.6, learning_rate=0.05, optimizer=optimizer,
         loss=loss, classes=classes, model=Mlp((7,)) if kind == "mlp" else None,
     )  # fmt: skip
-    _, final = train(recipe, X, y, models=1, seed=4)
+    _, final = train(config, X, y, models=1, seed=4)
     batches = [
         np.flatnonzero(draws.coins(draws.keyed(4, 0, step, draws.STEP), (30, BLOCK), 0.5)[:, 0])  # no noise before them
         for step in range(1, 21)
@@ -368,7 +370,7 @@ def test_equal_to_opacus_without_noise(kind, optimizer):
         "adam": torch.optim.Adam,
     }[optimizer]
     if kind == "mlp":
-        model = bound_model(recipe, X, y)
+        model = bound_model(config, X, y)
         flat = as_module_order(model.start(draws.keyed(0, 0, 0, draws.START), BLOCK, same=True)[0, 0])
         cuts = np.cumsum([35, 7, 21])
         start = [p.reshape(s) for p, s in zip(np.split(flat, cuts), [(7, 5), (7,), (3, 7), (3,)], strict=True)]
@@ -380,16 +382,16 @@ def test_equal_to_opacus_without_noise(kind, optimizer):
             return torch.nn.Linear(5, classes, bias=False)
 
     with warnings.catch_warnings(action="ignore"):
-        twin = opacus_twin(recipe, X, y, batches, start, build, make)
+        twin = opacus_twin(config, X, y, batches, start, build, make)
     assert np.linalg.norm(found - twin) <= 1e-5 * np.linalg.norm(twin)
 
 
 def test_equal_to_opacus_in_law():
     """The canary's coordinate after noisy training: 2,000 models of ours against 2,000 of Opacus's own optimizer."""
-    recipe = DpSgd(noise_multiplier=0.8, sampling_rate=0.5, steps=5, clip=0.6, learning_rate=0.5)
+    config = DPSGDConfig(noise_multiplier=0.8, sampling_rate=0.5, steps=5, clip=0.6, learning_rate=0.5)
     still, y = np.zeros((4, 3), dtype=np.float32), np.zeros(4)
     canary = GradientCanary(np.array([[5.0], [0.0], [0.0]]))
-    _, final = train(recipe, still, y, canary=canary, worlds=[True] * 2000, seed=8)
+    _, final = train(config, still, y, canary=canary, worlds=[True] * 2000, seed=8)
     generator, coins = torch.Generator().manual_seed(3), np.random.default_rng(3)
     theirs = []
     for _ in range(2000):
@@ -418,10 +420,10 @@ def test_equal_to_opacus_in_law():
 
 
 def test_coordinate_canaries():
-    recipe = DpSgd(noise_multiplier=0.0, steps=2, clip=0.5, learning_rate=1.0, relation="substitute")
+    config = DPSGDConfig(noise_multiplier=0.0, steps=2, clip=0.5, learning_rate=1.0, relation="substitute")
     canaries = CoordinateCanaries([3, 1], 2.0, opposed=True)
     zeros = np.zeros((8, 5), dtype=np.float32)
-    _, final = train(recipe, zeros, np.zeros(8), canary=canaries, worlds=[[True], [False]], seed=1, width=1)
+    _, final = train(config, zeros, np.zeros(8), canary=canaries, worlds=[[True], [False]], seed=1, width=1)
     assert final[0, :, 0].tolist() == pytest.approx([0.0, 0.1, 0.0, -0.1, 0.0])  # clipped to 0.5, of 10 records
     for change, sentence in (
         ({"coordinates": [1, 1]}, "different numbers"),
@@ -430,7 +432,7 @@ def test_coordinate_canaries():
     ):
         with pytest.raises(InputError, match=sentence):
             train(
-                recipe,
+                config,
                 zeros,
                 np.zeros(8),
                 canary=replace(canaries, **change),
@@ -439,7 +441,7 @@ def test_coordinate_canaries():
                 width=1,
             )
     with pytest.raises(InputError, match="a row for each of 2 canaries"):
-        train(recipe, zeros, np.zeros(8), canary=canaries, worlds=[True], seed=1)
+        train(config, zeros, np.zeros(8), canary=canaries, worlds=[True], seed=1)
 
 
 def test_normals_are_normal():
@@ -453,17 +455,17 @@ def test_normals_are_normal():
 
 def test_labels_without_an_output_are_refused():
     with pytest.raises(InputError, match=r"labels 0 to 1 for the logistic loss, got 2"):
-        train(DpSgd(noise_multiplier=1.0), X, LABELS["softmax"] % 3, models=1, seed=1)
+        train(DPSGDConfig(noise_multiplier=1.0), X, LABELS["softmax"] % 3, models=1, seed=1)
 
 
 def test_every_bug_is_known():
     assert len(BUGS) == 16
     for bug in BUGS:
-        recipe = DpSgd(noise_multiplier=1.0, sampling_rate=0.5, steps=3, relation="substitute", bug=bug)
-        _, final = train(recipe, X, LABELS["logistic"], canary=GradientCanary(np.ones((5, 1))), worlds=[True], seed=1)
+        config = DPSGDConfig(noise_multiplier=1.0, sampling_rate=0.5, steps=3, relation="substitute", bug=bug)
+        _, final = train(config, X, LABELS["logistic"], canary=GradientCanary(np.ones((5, 1))), worlds=[True], seed=1)
         assert np.isfinite(final).all()
     with pytest.raises(InputError, match="a bug under substitution"):
-        DpSgd(noise_multiplier=1.0, bug="add_remove_accounting")
+        DPSGDConfig(noise_multiplier=1.0, bug="add_remove_accounting")
 
 
 def test_bitwise_the_same_on_any_number_of_threads():
@@ -471,11 +473,11 @@ def test_bitwise_the_same_on_any_number_of_threads():
     wide = np.random.default_rng(1).normal(size=(300, 400)).astype(np.float32)
     y = np.arange(300) % 2
     for features in (400, 200):  # with and without a turned basis
-        recipe = DpSgd(noise_multiplier=1.0, sampling_rate=0.5, steps=3)
-        _, one = train(recipe, wide[:, :features], y, models=128, seed=1)
+        config = DPSGDConfig(noise_multiplier=1.0, sampling_rate=0.5, steps=3)
+        _, one = train(config, wide[:, :features], y, models=128, seed=1)
         with threadpool_limits(1):
-            _, limited = train(recipe, wide[:, :features], y, models=128, seed=1)
-        _, two = train(recipe, wide[:, :features], y, models=128, seed=1, threads=2)
+            _, limited = train(config, wide[:, :features], y, models=128, seed=1)
+        _, two = train(config, wide[:, :features], y, models=128, seed=1, threads=2)
         assert np.array_equal(one, limited)
         assert np.array_equal(one, two)
 
@@ -499,7 +501,7 @@ def test_bitwise_the_same_on_any_number_of_threads():
 def test_misuse_is_a_sentence(change, sentence):
     given = {"canary": GradientCanary(np.ones((5, 1))), "worlds": [True], "seed": 1, **change}
     with pytest.raises(InputError, match=sentence):
-        train(DpSgd(noise_multiplier=1.0, steps=2), X, LABELS["logistic"], **given)
+        train(DPSGDConfig(noise_multiplier=1.0, steps=2), X, LABELS["logistic"], **given)
 
 
 def test_canaries_that_are_not_finite_are_refused():
@@ -529,7 +531,7 @@ def test_modules_that_do_not_fit_are_refused(build, sentence):
 
 def test_bugs_that_a_model_cannot_have_are_refused():
     with pytest.raises(InputError, match="at least two parameters"):
-        train(DpSgd(noise_multiplier=1.0, bug="silent_group"), X[:, :1], LABELS["logistic"], models=1, seed=1)
+        train(DPSGDConfig(noise_multiplier=1.0, bug="silent_group"), X[:, :1], LABELS["logistic"], models=1, seed=1)
 
 
 def test_small_chunks_change_no_length(monkeypatch):

@@ -6,9 +6,10 @@ from scipy import stats
 
 from dpaudit import InputError, Relation, judge
 from dpaudit.execution import Execution
-from dpaudit.games import Distinguisher, MultiRun
-from dpaudit.mechanisms import GaussianSum, KaryResponse, LaplaceSum, Mechanism, VectorSum, noise, zoo
+from dpaudit.games import Distinguisher, MultiRun, Runner
+from dpaudit.mechanisms import GaussianSum, KaryResponse, LaplaceSum, Mechanism, VectorSum, noise
 from dpaudit.testing import check_mechanism
+from dpaudit.testing.broken import mechanisms as broken
 
 SERIAL = Execution(workers=1)
 ROWS = np.eye(6)[:, :4] * 3.0
@@ -18,23 +19,23 @@ SEEDS = list(range(4000))
 @pytest.mark.parametrize("row", ["1", "2", "5", "6", "7", "13"])
 def test_the_zoo_is_caught_and_its_honest_twins_are_not(row):
     """100 seeded audits of each: at least 90 contradicted, and at most 15 of the honest ones."""
-    specimen = zoo.specimens()[row]
+    specimen = broken.specimens()[row]
     counts = {}
     for kind in ("broken", "honest"):
         mechanism = getattr(specimen, kind)
         score = Distinguisher(mechanism=mechanism, **specimen.attack)
         game = MultiRun(score=score, relation=mechanism.relation, runs=specimen.runs, block=10_000)
         claim = mechanism.claim(1e-5)
-        played = (game.play(seed=seed, execution=SERIAL) for seed in range(100))
+        played = (game.play(seed=seed, runner=Runner(SERIAL)).only for seed in range(100))
         counts[kind] = sum(judge(evidence, claim).contradicted for evidence in played)
     assert counts["broken"] >= 90, counts
     assert counts["honest"] <= 15, counts
 
 
 def test_the_sizes_of_the_zoo_are_those_of_the_issue():
-    sizes = {row: specimen.runs for row, specimen in zoo.specimens().items()}
+    sizes = {row: specimen.runs for row, specimen in broken.specimens().items()}
     assert sizes == {"1": 900, "2": 30, "5": 30, "6": 30, "7": 90, "13": 90}
-    assert zoo.specimens()["1"].honest.noise_multiplier == 4.0
+    assert broken.specimens()["1"].honest.noise_multiplier == 4.0
 
 
 MECHANISMS = [
@@ -55,7 +56,7 @@ def test_the_protocol_is_kept(mechanism, dataset):
     check_mechanism(mechanism, dataset)
 
 
-@pytest.mark.parametrize("specimen", zoo.specimens().values(), ids=lambda specimen: specimen.row)
+@pytest.mark.parametrize("specimen", broken.specimens().values(), ids=lambda specimen: specimen.row)
 def test_broken_twins_keep_the_protocol_and_promise_the_same(specimen):
     check_mechanism(specimen.broken, specimen.present)
     if specimen.row != "13":
@@ -143,5 +144,7 @@ def test_other_bugs_show_too(mechanism, promised):
     data = np.ones(5)
     for audited, contradicted in ((mechanism, True), (promised, False)):
         score = Distinguisher(mechanism=audited, present=data, absent=data[1:], statistic=float)
-        evidence = MultiRun(score=score, relation="add-remove", runs=300, block=600).play(seed=0, execution=SERIAL)
+        evidence = (
+            MultiRun(score=score, relation="add-remove", runs=300, block=600).play(seed=0, runner=Runner(SERIAL)).only
+        )
         assert judge(evidence, promised.claim(0.0)).contradicted is contradicted

@@ -24,7 +24,7 @@ def found():
 def test_the_histogram_of_propensities_is_in_the_record(found, tmp_path):
     figure = found.figures["propensities"]
     assert len(figure["edges"]) == len(figure["members"]) + 1 == len(figure["others"]) + 1
-    assert sum(figure["members"]) + sum(figure["others"]) >= found.evidence["sizes"]["rows"]
+    assert sum(figure["members"]) + sum(figure["others"]) >= found.evidence[0]["sizes"]["rows"]
     assert da.load_audit(found.save(tmp_path / "record.json")) == found
     broken = copy.deepcopy(json.loads(found.to_json()))
     broken["figures"]["propensities"]["members"].append(1)
@@ -54,6 +54,7 @@ def test_the_page_says_it_in_words(found):
     page = da.reporting.to_html(found)
     assert "How the features alone tell the groups apart" in page
     assert "How far the propensities can be believed" in page
-    assert "proxy" not in page.split("The record itself")[0]
-    for check in found.checks.values():
-        assert check["sentence"] in page
+    assert "counterfactual" not in page.split("The record itself")[0]
+    assert found.checks
+    for result in found.checks:
+        assert result.text in page

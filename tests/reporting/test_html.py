@@ -12,8 +12,10 @@ from playwright.sync_api import sync_playwright
 
 import dpaudit as da
 from dpaudit import accounting, games
-from dpaudit.auditing import Audits
+from dpaudit.auditing.advice import said
 from dpaudit.execution import Execution
+from dpaudit.record import Audits
+from dpaudit.record.files import audit_of
 from dpaudit.reporting import to_html, write_html
 
 SERIAL = Execution(workers=1)
@@ -155,7 +157,12 @@ def test_hostile_strings_are_text(browser, tmp_path):
         present=np.arange(50) + 30.0, absent=np.arange(50), relation="add-remove", unit=EVIL, assumptions=(EVIL,)
     )
     found = da.audit(evidence, claim=claim, name=EVIL, note=EVIL, claim_source=EVIL)
-    changed = replace(found, changes=(EVIL,), accept=(EVIL,), versions={EVIL: EVIL}, figures=found.figures)
+    changed = replace(
+        found,
+        next_steps=(said(EVIL.replace("{", "{{").replace("}", "}}")),),
+        versions={EVIL: EVIL},
+        figures=found.figures,
+    )
     failed = da.audit(fails, claim=replace(claim, unit="record"), name=EVIL, runs=2, execution=SERIAL)
     for audits in (changed, [changed, failed]):
         path = write_html(audits, tmp_path / "report.html", title=EVIL)
@@ -177,7 +184,7 @@ def test_the_page_is_small_and_made_of_the_record(audits):
     assert to_html(audits) == page, "the same records give the same page"
     assert "http-equiv" in page
     assert not re.search(r'(src|href)="(?!#)', page), "nothing is loaded from anywhere"
-    reloaded = Audits(tuple(da.Audit.from_dict(json.loads(audit.to_json())) for audit in audits))
+    reloaded = Audits(tuple(audit_of(json.loads(audit.to_json())) for audit in audits))
     assert to_html(reloaded) == page
 
 

@@ -6,32 +6,33 @@ from matplotlib.figure import Figure
 
 import dpaudit as da
 from dpaudit import InputError
-from dpaudit.calibration._third import ObservedLabels
-from dpaudit.papers.observational import NoisyProxy
 from dpaudit.reporting import plot
+from dpaudit.testing.calibration.members import ObservedLabels
+from tests.conftest import noisy_proxy
 
 
 @pytest.fixture(scope="module")
 def audits():
     leaky = da.audit(ObservedLabels(3.0, rows=2000).game(np.random.default_rng(2)), seed=4, name="labels")
-    return leaky, da.audit(NoisyProxy(3000, 0.2, features=True).game(5), seed=5, name="noisy")
+    return leaky, da.audit(noisy_proxy(3000, 0.2, 5), seed=5, name="noisy")
 
 
 def test_axes_draw_what_the_record_says(audits):
-    leaky, blocked = audits
+    leaky, refuted = audits
     ax = plot.shift(leaky, ax=Figure().subplots())
     assert ax.lines[0].get_ydata().tolist() == leaky.figures["shift"]["epsilon"]
     assert "tau = 0" in ax.get_xlabel()
     ax = plot.calibration(leaky, ax=Figure().subplots())
     assert ax.lines[1].get_xdata().tolist() == leaky.figures["calibration"]["predicted"]
-    assert min(blocked.figures["shift"]["tau"]) >= blocked.checks["needed"]["tau"]
+    assert min(refuted.figures["shift"]["tau"]) >= refuted.result("needed").numbers["tau"]
     with pytest.raises(InputError, match="no figure 'thresholds'"):
-        plot.thresholds(blocked)
+        plot.thresholds(refuted)
 
 
 def test_every_sentence_stands_on_the_page(audits):
     page = da.reporting.to_html(audits)
     for found in audits:
-        for check in found.checks.values():
-            assert check["sentence"].split("'")[0] in page
+        assert found.checks
+        for result in found.checks:
+            assert result.text.split("'")[0] in page
     assert "Only values that the blind attack does not refute are shown." in page

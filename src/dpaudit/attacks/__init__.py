@@ -1,7 +1,7 @@
 """Attacks: canaries and scores of training runs (paper 001), scores beside a reference, blind attacks (paper 000)."""
 
-from dpaudit.attacks import prediction, zoo
-from dpaudit.attacks.blind import Giveaway, blind_law, giveaways
+from dpaudit.attacks import prediction
+from dpaudit.attacks.baselines import LeakingFeature, blind_law, leaking_features
 from dpaudit.attacks.canaries import (
     Reference,
     adversarial_natural,
@@ -37,7 +37,7 @@ from dpaudit.attacks.scores import (
 __all__ = [
     "REFERENCE_ATTACKS",
     "Displacement",
-    "Giveaway",
+    "LeakingFeature",
     "LogitDifference",
     "Reference",
     "ReferenceAttack",
@@ -50,8 +50,8 @@ __all__ = [
     "blind_law",
     "crafted_input",
     "difficulty_calibration",
-    "giveaways",
     "inner_product",
+    "leaking_features",
     "least_confident",
     "least_updated",
     "likelihood_ratio",
@@ -64,5 +64,4 @@ __all__ = [
     "rmia_ratio",
     "worst_case",
     "worst_case_score",
-    "zoo",
 ]

@@ -13,10 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
+from dpaudit._compute import one_thread
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation
-from dpaudit.mechanisms.dpsgd import DpSgd, GradientCanary, InputCanary, State, bound_model, log_likelihoods, train
-from dpaudit.mechanisms.dpsgd.heads import one_blas_thread
+from dpaudit.mechanisms.dpsgd import (
+    DPSGDConfig,
+    GradientCanary,
+    InputCanary,
+    State,
+    bound_model,
+    log_likelihoods,
+    train,
+)
 
 Record = tuple[NDArray[np.float32], float]
 Array = NDArray[np.float32]
@@ -27,34 +35,34 @@ CHECKPOINTS = 10
 # ------------------------------------------------------------------------------------------------------ gradient space
 
 
-def worst_case(recipe: DpSgd, *, records: int) -> tuple[Array, NDArray[np.int64], GradientCanary]:
+def worst_case(config: DPSGDConfig, *, records: int) -> tuple[Array, NDArray[np.int64], GradientCanary]:
     """S1: a data set of zero gradients, and a canary of one coordinate whose gradient has the length of the clip.
 
     Returns x, y and the canary. Under substitution the other world has the opposite gradient, under add/remove none.
     """
     check.count("records", records, low=1)
     x, y = np.zeros((records - 1, 1), dtype=np.float32), np.zeros(records - 1, dtype=np.int64)
-    return x, y, _pair(recipe, np.full((1, recipe.classes), recipe.clip / np.sqrt(recipe.classes)))
+    return x, y, _pair(config, np.full((1, config.classes), config.clip / np.sqrt(config.classes)))
 
 
-def least_updated(recipe: DpSgd, x: Any, y: Any, *, seed: int) -> GradientCanary:
+def least_updated(config: DPSGDConfig, x: Any, y: Any, *, seed: int) -> GradientCanary:
     """S2: all of the clip on the coordinate that moves least in a rehearsal without noise (paper 001, algorithm 2)."""
-    travelled = _travelled(recipe, x, y, seed)
+    travelled = _travelled(config, x, y, seed)
     gradient = np.zeros(travelled.shape, dtype=np.float32)
-    gradient[np.unravel_index(int(np.argmin(travelled)), gradient.shape)] = recipe.clip
-    return _pair(recipe, gradient)
+    gradient[np.unravel_index(int(np.argmin(travelled)), gradient.shape)] = config.clip
+    return _pair(config, gradient)
 
 
-def quiet_coordinates(recipe: DpSgd, x: Any, y: Any, *, count: int, seed: int) -> NDArray[np.int64]:
+def quiet_coordinates(config: DPSGDConfig, x: Any, y: Any, *, count: int, seed: int) -> NDArray[np.int64]:
     """The `count` coordinates that move least in a rehearsal without noise, for the canaries of one run."""
-    travelled = _travelled(recipe, x, y, seed).ravel()
+    travelled = _travelled(config, x, y, seed).ravel()
     check.count("count", count, low=1, high=travelled.size)
     return np.sort(np.argsort(travelled, kind="stable")[:count])
 
 
-def _travelled(recipe: DpSgd, x: Any, y: Any, seed: int) -> Array:
+def _travelled(config: DPSGDConfig, x: Any, y: Any, seed: int) -> Array:
     path = _Path()
-    train(recipe.rehearsal(), x, y, models=1, seed=seed, observe=[path], at=range(1, recipe.steps + 1), width=1)
+    train(config.rehearsal(), x, y, models=1, seed=seed, observe=[path], at=range(1, config.steps + 1), width=1)
     return path.total
 
 
@@ -73,13 +81,13 @@ class _Path:
         return np.zeros(1, dtype=np.float32)
 
 
-def _pair(recipe: DpSgd, gradient: NDArray[Any]) -> GradientCanary:
+def _pair(config: DPSGDConfig, gradient: NDArray[Any]) -> GradientCanary:
     """The gradient against its opposite under substitution, against nothing otherwise."""
-    if recipe.relation is Relation.LABEL:
+    if config.relation is Relation.LABEL:
         raise InputError(
             "a gradient canary replaces the whole record, and the relation is label.", "use `mislabelled`."
         )
-    return GradientCanary(gradient, -gradient if recipe.replaces else None)
+    return GradientCanary(gradient, -gradient if config.replaces else None)
 
 
 # --------------------------------------------------------------------------------------------------------- input space
@@ -94,25 +102,25 @@ class Reference:
         Its parameters after the last step, as a block of one model.
     """
 
-    def __init__(self, recipe: DpSgd, x: Any, y: Any, *, seed: int):
-        self.recipe = recipe
-        self._model = bound_model(recipe, np.ascontiguousarray(x, dtype=np.float32), np.asarray(y))
+    def __init__(self, config: DPSGDConfig, x: Any, y: Any, *, seed: int):
+        self.config = config
+        self._model = bound_model(config, np.ascontiguousarray(x, dtype=np.float32), np.asarray(y))
         states: list[Array] = []
 
         def keep(state: State) -> Array:
             states.append(state.weights.copy())
             return np.zeros(1, dtype=np.float32)
 
-        steps = np.unique(np.linspace(1, recipe.steps, CHECKPOINTS).astype(int)).tolist()
-        train(recipe.rehearsal(), x, y, models=1, seed=seed, observe=[keep], at=steps, width=1)
+        steps = np.unique(np.linspace(1, config.steps, CHECKPOINTS).astype(int)).tolist()
+        train(config.rehearsal(), x, y, models=1, seed=seed, observe=[keep], at=steps, width=1)
         self._states, self.weights = states, states[-1]
         self._x, self._y = np.asarray(x, dtype=np.float32), np.asarray(y)
 
     def least_confident(self) -> int:
         """The record of whose own label it was least sure, on average over the training."""
-        with one_blas_thread():
+        with one_thread():
             total = sum(
-                log_likelihoods(self.recipe.loss, self._model.outputs(weights, self._x)[:, 0, :], self._y)
+                log_likelihoods(self.config.loss, self._model.outputs(weights, self._x)[:, 0, :], self._y)
                 for weights in self._states
             )
         return int(np.argmin(total))
@@ -141,9 +149,9 @@ class Reference:
         return np.asarray((ahead - behind) * np.float32(size / 2e-2))
 
 
-def least_confident(recipe: DpSgd, x: Any, y: Any, *, seed: int) -> int:
+def least_confident(config: DPSGDConfig, x: Any, y: Any, *, seed: int) -> int:
     """The record whose own label a reference model, trained without noise, is least sure of."""
-    return Reference(recipe, x, y, seed=seed).least_confident()
+    return Reference(config, x, y, seed=seed).least_confident()
 
 
 def crafted_input(reference: Reference, target: Record, *, steps: int = 200, published: bool = False) -> InputCanary:
@@ -186,17 +194,17 @@ def crafted_input(reference: Reference, target: Record, *, steps: int = 200, pub
             x, value, slope, stride = there, reached, next_slope, 1.2 * stride
         else:
             stride *= 0.5
-    return _record_pair(reference.recipe, target, (x, label))
+    return _record_pair(reference.config, target, (x, label))
 
 
 def mislabelled(reference: Reference, target: Record) -> InputCanary:
     """S4: the target with the label whose gradient points most against its own (paper 001, algorithm 4)."""
-    recipe = reference.recipe
-    if recipe.loss == "squared":
+    config = reference.config
+    if config.loss == "squared":
         raise InputError("a mislabelled canary needs classes; the squared loss has none.")
-    labels = [0, 1] if recipe.classes == 1 else list(range(recipe.classes))
+    labels = [0, 1] if config.classes == 1 else list(range(config.classes))
     others = [(target[0], float(label)) for label in labels if label != int(target[1])]
-    return _record_pair(recipe, target, reference.most_opposed(target, others))
+    return _record_pair(config, target, reference.most_opposed(target, others))
 
 
 def adversarial_natural(reference: Reference, target: Record, auxiliary: tuple[Any, Any]) -> InputCanary:
@@ -208,12 +216,12 @@ def adversarial_natural(reference: Reference, target: Record, auxiliary: tuple[A
     others = [(np.asarray(row, dtype=np.float32), float(label)) for row, label in zip(*auxiliary, strict=True)]
     if not others:
         raise InputError("`auxiliary` must hold at least one record, got none.")
-    return _record_pair(reference.recipe, target, reference.most_opposed(target, others))
+    return _record_pair(reference.config, target, reference.most_opposed(target, others))
 
 
-def _record_pair(recipe: DpSgd, target: Record, other: Record) -> InputCanary:
+def _record_pair(config: DPSGDConfig, target: Record, other: Record) -> InputCanary:
     """Under substitution the target against the crafted record; under add/remove the crafted record or nothing."""
-    canary = InputCanary(target, other) if recipe.replaces else InputCanary(other)
-    if not canary.fits(recipe.relation):
+    canary = InputCanary(target, other) if config.replaces else InputCanary(other)
+    if not canary.fits(config.relation):
         raise InputError("this canary replaces features too, and the relation is label.", "use `mislabelled`.")
     return canary

@@ -21,6 +21,17 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.mechanisms.private_prediction import laws
 
+__all__ = [
+    "best_candidate",
+    "best_embedding",
+    "expected_votes",
+    "inclusion",
+    "mislabelled",
+    "natural",
+    "ranks",
+    "runner_up",
+]
+
 Matrix = NDArray[np.float64]
 
 

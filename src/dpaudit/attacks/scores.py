@@ -20,14 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dpaudit.mechanisms.dpsgd import DpSgd, State
+from dpaudit.mechanisms.dpsgd import DPSGDConfig, State
 
 Scores = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class ReleasedSum:
-    """All releases so far along the canary's gradient: sufficient for S1 without sampling (THEORY 001-10)."""
+    """All releases so far along the canary's gradient: sufficient for S1 without sampling.
+
+    See theory:ground-truth#s1-score.
+    """
 
     direction: NDArray[Any]
 
@@ -37,7 +40,10 @@ class ReleasedSum:
 
 @dataclass(frozen=True)
 class Displacement:
-    """How far the parameters went *against* the canary's gradient: descent moves along its negative (THEORY 001-9)."""
+    """How far the parameters went *against* the canary's gradient: descent moves along its negative.
+
+    See theory:errata#001-9.
+    """
 
     direction: NDArray[Any]
 
@@ -110,28 +116,30 @@ class TranscriptRatio(_AlongReleases):
     world, independent from step to step. By the lemma of Neyman and Pearson no score of S1 tells more.
     """
 
-    recipe: DpSgd
+    config: DPSGDConfig
 
     def reduce(self, seen: Scores) -> Scores:
         size = float(np.linalg.norm(np.asarray(self.direction, dtype=np.float64)))
-        steps = seen.astype(np.float64) / (size * self.recipe.clip)
+        steps = seen.astype(np.float64) / (size * self.config.clip)
         found = self._log_mixture(steps)
-        if self.recipe.replaces:
+        if self.config.replaces:
             found -= self._log_mixture(-steps)
         return found.sum(axis=0).astype(np.float32)
 
     def _log_mixture(self, shown: NDArray[np.float64]) -> NDArray[np.float64]:
         """log of the density with the canary, relative to that of noise alone."""
-        rate = self.recipe.sampling_rate
+        rate = self.config.sampling_rate
         with np.errstate(divide="ignore"):
             out, drawn = np.log1p(-rate), np.log(rate)
-        return np.asarray(np.logaddexp(out, drawn + (shown - 0.5) / self.recipe.noise_multiplier**2))
+        return np.asarray(np.logaddexp(out, drawn + (shown - 0.5) / self.config.noise_multiplier**2))
 
 
 def worst_case_score(
     total: Any, *, sampling_rate: float, steps: int, noise_multiplier: float, clip: float = 1.0
 ) -> Any:
-    """The log-likelihood ratio of S1's sum of releases under substitution, +clip against -clip (THEORY 2.11).
+    """The log-likelihood ratio of S1's sum of releases under substitution, +clip against -clip.
+
+    See theory:ground-truth#s1-score.
 
     It is increasing in the sum, so thresholds on the sum do the same; the number itself is for plots.
 

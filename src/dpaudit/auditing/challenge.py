@@ -1,13 +1,14 @@
 """Challenge a published audit of given members: does its correction survive somebody else's blind attack?
 
-Such an audit stands and falls with its propensities, and no sample proves them right (THEORY 1.4). Anybody who knows
-more about how members and non-members differ can try to refute them, from the record and its evidence file alone:
+Such an audit stands and falls with its propensities, and no sample proves them right (theory:zero-run#estimated).
+Anybody who knows more about how members and non-members differ can try to refute them, from the record and its evidence
+file alone:
 
-| challenger | what is tested, at epsilon 0 (THEORY 2.8, gate) |
+| challenger | what is tested, at epsilon 0 (theory:zero-run#blind-gate) |
 |---|---|
 | `blind` | scores of the audited rows that were made without the model |
 | `propensity` | another model's propensities: its log-odds against the published ones |
-| `features` | an attack that learns membership from features, in two folds, as the gate of the game does |
+| `features` | an attack that learns membership from features, in two folds, as the control of the game does |
 
 Without the model, right propensities are refuted with probability at most 1 - confidence. A challenger that does not
 refute them proves nothing.
@@ -27,32 +28,55 @@ from scipy import special
 
 from dpaudit import _validate as check
 from dpaudit import estimators
-from dpaudit import propensity as propensities
 from dpaudit._validate import InputError
-from dpaudit.attacks import blind as blind_attacks
-from dpaudit.auditing.record import Audit, load_audit, plain, printable
-from dpaudit.bounds import LowerBound, Relation, percent
+from dpaudit.assumptions import Assumption, percent, unique
+from dpaudit.attacks import baselines as blind_attacks
+from dpaudit.bounds import LowerBound, Relation
+from dpaudit.counterfactuals import Categorical
 from dpaudit.estimators.members import INDEPENDENT
 from dpaudit.evidence import MemberScores, load_evidence
-from dpaudit.games.zero_run import CROSS_FITTED
-from dpaudit.proxies import Categorical
+from dpaudit.fitted import diagnostics
+from dpaudit.fitted import propensity as propensities
+from dpaudit.record import Audit, load_audit, plain, printable
 
 REFUTED, SURVIVES = "refuted", "survives"
 CHALLENGERS = {
-    "blind": "the challenger's scores were made without the audited model and without the memberships of these rows",
-    "propensity": "the challenger's propensities were fitted without the audited model and on other rows",
-    "features": "no feature was made with the audited model or from the list of its members",
+    "blind": Assumption(
+        id="challenger-is-blind",
+        sentence=(
+            "the challenger's scores were made without the audited model and without the memberships of these rows"
+        ),
+        answered_by="auditor",
+    ),
+    "propensity": Assumption(
+        id="challenger-is-independent",
+        sentence="the challenger's propensities were fitted without the audited model and on other rows",
+        answered_by="auditor",
+    ),
+    "features": Assumption(
+        id="features-are-blind",
+        sentence="no feature was made with the audited model or from the list of its members",
+        answered_by="auditor",
+    ),
 }
 """Who may challenge, and what a refutation by them rests on."""
-REACHES = "the published scores may depend on what the challenger knows about a record"
-"""Else the attack could not have used it, and the published number would hold in spite of it."""
-THEIRS = "membership follows the challenger's propensities"
-PUBLISHED_MODEL = (
-    "membership given the features follows the propensity model",
-    "the model's log-odds are wrong by",
-    "nothing else about a record",
+REACHES = Assumption(
+    id="scores-may-know",
+    sentence="the published scores may depend on what the challenger knows about a record",
+    answered_by="auditor",
 )
-"""How the sentences begin with which a game vouches for its own propensities."""
+"""Else the attack could not have used it, and the published number would hold in spite of it."""
+THEIRS = Assumption(
+    id="challenger-is-right", sentence="membership follows the challenger's propensities", answered_by="auditor"
+)
+PUBLISHED_MODEL = (
+    "propensity-model",
+    "log-odds-error",
+    "log-odds-standard-errors",
+    "no-hidden-factor",
+    "cross-fitted",
+)
+"""By which assumptions a game vouches for its own propensities."""
 STEPS, A_STEP = 1000, 0.01
 """Errors of the log-odds that are tried."""
 EDGE = float(special.logit(1.0 - 1e-12))
@@ -83,7 +107,7 @@ class Challenge:
         0.01, which is not; None where nothing is refuted, or none up to 10 is allowed.
     at_best
         The published bounds if no log-odds is off by more than `allowed_error`. It may be off by more.
-    giveaways
+    leaking_features
         Where members part most from the published propensities (of `features` alone); an explanation, no test.
     assumptions
         What a refutation rests on.
@@ -107,8 +131,8 @@ class Challenge:
     refuted_error: float | None = None
     allowed_error: float | None = None
     at_best: tuple[LowerBound, ...] = ()
-    giveaways: tuple[str, ...] = ()
-    assumptions: tuple[str, ...] = ()
+    leaking_features: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
     @property
     def refuted(self) -> bool:
@@ -131,7 +155,7 @@ class Challenge:
             return (
                 f"Refuted at {percent(self.confidence)} confidence{over} (p = {self.p_value:.2g}): members can be told "
                 "from non-members without the model better than the published propensities say. If the listed "
-                "conditions hold, the published number may not be put down to the model."
+                "conditions hold, the published number may not be attributed to the model."
             )
         return (
             f"Survives (p = {self.p_value:.2g}, refuted at {self.level:.3g} or less): this challenger does not refute "
@@ -142,6 +166,7 @@ class Challenge:
         """Plain values for JSON."""
         lists = ("published", "under_challenger", "at_best")
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in lists}
+        own["assumptions"] = [{"key": one.key, "text": one.text} for one in self.assumptions]
         bounds = {name: [bound.to_dict() for bound in getattr(self, name)] for name in lists}
         found: dict[str, Any] = plain({**own, **bounds, "level": self.level, "sentence": self.sentence})
         return found
@@ -151,7 +176,7 @@ class Challenge:
         lines = [*self._bounds("published", self.published)]
         lines += self._bounds(f"if {THEIRS}", self.under_challenger)
         lines += self._left()
-        lines += [f"where members part from the published propensities: {text}" for text in self.giveaways]
+        lines += [f"where members part from the published propensities: {text}" for text in self.leaking_features]
         lines += [f"condition: {text}" for text in self.assumptions]
         return printable("\n".join([who, *(f"  {line}" for line in lines), self._paid(), self.sentence]))
 
@@ -222,8 +247,8 @@ def challenge(
     Examples
     --------
     >>> from dpaudit import audit
-    >>> from dpaudit.mechanisms import known
-    >>> given = known.ShiftedMembers(parameter=1.0, rows=2000).sample(np.random.default_rng(1))
+    >>> from dpaudit.testing import ground_truth
+    >>> given = ground_truth.ShiftedMembers(parameter=1.0, rows=2000).sample(np.random.default_rng(1))
     >>> flat = replace(given, propensity=np.full(2000, 0.5), ids=np.arange(2000))  # members differ; this denies it
     >>> found = challenge(audit(flat, delta=0.0), flat, propensity=(flat.ids, given.propensity))
     >>> print(found.outcome, found.exit_code)
@@ -251,7 +276,7 @@ def challenge(
     left: dict[str, Any] = {}
     if p_value <= level:
         refuted, allowed = _errors(found.parts, level)
-        left = {"refuted_error": refuted, "allowed_error": allowed, "giveaways": found.giveaways}
+        left = {"refuted_error": refuted, "allowed_error": allowed, "leaking_features": found.leaking_features}
         if allowed is not None:
             left["at_best"] = _again(_neutral(seen), bounds, log_odds_error=allowed)
     return Challenge(
@@ -280,17 +305,18 @@ def challenge(
 
 def _evidence_of(record: Audit, evidence: MemberScores | str | os.PathLike[str]) -> MemberScores:
     """The evidence, if it is that of the record and rests on propensities."""
-    kind = "none" if record.evidence is None else record.evidence["type"]
-    if record.evidence is None or kind != "MemberScores":
+    published = record.evidence[0] if record.evidence else {"type": "none"}
+    kind = published["type"]
+    if kind != MemberScores.__name__:
         raise InputError(
             f"`record` must be of an audit of given members (MemberScores), got evidence of type {kind}.",
             "only such audits rest on propensities; a claim is tested again by `dpaudit estimate EVIDENCE --claim`.",
         )
     seen: Any = load_evidence(evidence) if isinstance(evidence, str | os.PathLike) else evidence
-    if not hasattr(seen, "digest") or seen.digest != record.evidence["digest"]:
+    if not hasattr(seen, "digest") or published["digest"] not in (seen.digest, seen.former_digest):
         found = f"digest {seen.digest[:12]}" if hasattr(seen, "digest") else type(seen).__name__
         raise InputError(
-            f"`evidence` must be that of the record (digest {record.evidence['digest'][:12]}), got {found}.",
+            f"`evidence` must be that of the record (digest {published['digest'][:12]}), got {found}.",
             "`dpaudit run` writes NAME.json and NAME.evidence.parquet side by side; both must be of one run.",
         )
     if seen.assignment != "given":
@@ -307,22 +333,23 @@ def _evidence_of(record: Audit, evidence: MemberScores | str | os.PathLike[str])
 
 
 def _published(record: Audit) -> tuple[LowerBound, ...]:
-    bounds = tuple(b for b in record.bounds if isinstance(b, LowerBound) and b.parameter in ESTIMATORS)
+    bounds: Any = tuple(bound for bound in record.bounds if bound.parameter in ESTIMATORS)
     if not bounds:
         raise InputError(
             f"`record` must report a bound on epsilon or mu, got none (its outcome is {record.outcome}).",
-            "where the audit's own gate closed, its propensities are refuted already.",
+            "where the audit's own control refuted them, there is nothing left to challenge.",
         )
-    return bounds
+    found: tuple[LowerBound, ...] = bounds
+    return found
 
 
-def _vouches(text: str) -> bool:
-    """Whether a sentence vouches for the published propensities; a bound under other ones does not rest on it."""
-    return text == CROSS_FITTED or text.startswith(PUBLISHED_MODEL)
+def _vouches(one: Assumption) -> bool:
+    """Whether it vouches for the published propensities; a bound under other ones does not rest on it."""
+    return one.id in PUBLISHED_MODEL
 
 
 def _neutral(evidence: MemberScores) -> MemberScores:
-    return replace(evidence, assumptions=tuple(text for text in evidence.assumptions if not _vouches(text)))
+    return replace(evidence, assumptions=tuple(one for one in evidence.assumptions if not _vouches(one)))
 
 
 def _again(evidence: MemberScores, published: Sequence[LowerBound], **how: Any) -> tuple[LowerBound, ...]:
@@ -391,7 +418,7 @@ class _Attack:
     parts: tuple[MemberScores, ...]
     words: str
     under: tuple[LowerBound, ...] = ()
-    giveaways: tuple[str, ...] = ()
+    leaking_features: tuple[str, ...] = ()
 
 
 def _by_scores(seen: MemberScores, values: NDArray[Any]) -> _Attack:
@@ -426,13 +453,13 @@ def _by_features(seen: MemberScores, values: NDArray[Any], names: tuple[str, ...
     rates = special.expit(odds)
     law = Categorical(np.stack([1.0 - rates, rates], axis=1))
     named = dict(zip(columns, rows.T, strict=True))
-    shown = [f"{one}" for one in propensities.revealing(named, units.member)]
-    for one in blind_attacks.giveaways(law, units.member.astype(np.int64), rows, list(columns)):
+    shown = [f"{one}" for one in diagnostics.leaking_columns(named, units.member)]
+    for one in blind_attacks.leaking_features(law, units.member.astype(np.int64), rows, list(columns)):
         feature = "the published propensity" if one.feature == "the proxy's own prediction" else one.feature
         shown.append(f"{feature}, {one.where} ({one.z:+.1f} standard errors)")
     many = "s" if len(columns) > 1 else ""
     words = f"an attack learnt from {len(columns):,} feature{many}, in two folds"
-    return _Attack(parts=parts, words=words, giveaways=tuple(shown))
+    return _Attack(parts=parts, words=words, leaking_features=tuple(shown))
 
 
 def _propensities(values: NDArray[Any]) -> Vector:
@@ -468,14 +495,14 @@ def _log_odds(evidence: MemberScores) -> Vector:
 # ----------------------------------------------------------------------------------------------------------- the test
 
 
-def _tested(parts: tuple[MemberScores, ...], error: float) -> tuple[float, tuple[str, ...]]:
+def _tested(parts: tuple[MemberScores, ...], error: float) -> tuple[float, tuple[Assumption, ...]]:
     """p-value of the published propensities, each widened by an error of its log-odds, and what it rests on."""
     if len(parts) == 1:
-        verdict = estimators.refute_propensity(parts[0], log_odds_error=error)
+        p_value = estimators.propensity_p_value(parts[0], log_odds_error=error)
     else:
-        verdict = estimators.refute_proxy([_widened(part, error) for part in parts])
-    rests = tuple(text for text in verdict.assumptions if not _vouches(text))  # they are what is tested
-    return float(verdict.p_value or 0.0), tuple(dict.fromkeys([*rests, INDEPENDENT]))
+        p_value = estimators.null_p_value([_widened(part, error) for part in parts])
+    rests = (one for one in parts[0].conditions if not _vouches(one))  # they are what is tested
+    return p_value, unique([*rests, INDEPENDENT])
 
 
 def _widened(part: MemberScores, error: float) -> MemberScores:

@@ -1,8 +1,7 @@
 """The command line: each command is a thin skin on one library call.
 
-Data goes to standard output (`--json` for machines), everything else to standard error. Exit codes: 0 nothing
-contradicted, 1 a claim is contradicted (or `fail_if` holds), 2 misuse or bad input, 3 a run failed, 4 nothing could be
-judged; an unexpected error is 3, never 1.
+Data goes to standard output (`--json` for machines), everything else to standard error. Exit codes are those
+of `record.values.EXIT_CODES`, which the help ends with; an unexpected error is 3, never 1.
 """
 
 from __future__ import annotations
@@ -19,12 +18,15 @@ import typer
 
 from dpaudit import __version__
 from dpaudit._validate import InputError
-from dpaudit.auditing import plain
 from dpaudit.bounds import Relation
+from dpaudit.record import plain
+from dpaudit.record.values import EXIT_CODES
 
+EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()) + "."
 app = typer.Typer(
     name="dpaudit",
     help="Statistically valid audits of differential privacy.",
+    epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,

@@ -95,7 +95,7 @@ def calibrate(
 
     Example: dpaudit calibrate --only GuessPath --trials 1000
     """
-    from dpaudit import calibration  # slow to import, and nobody else here needs it
+    from dpaudit.testing import calibration  # slow to import, and nobody else here needs it
 
     if estimator is not None:
         table = calibration.calibrate(

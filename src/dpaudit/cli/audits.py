@@ -11,12 +11,12 @@ import typer
 
 from dpaudit import _files
 from dpaudit._validate import InputError
-from dpaudit.auditing import Audit, Audits, conduct, load_audits
-from dpaudit.auditing.config import Configured, load_config
+from dpaudit.auditing import run as run_audit
+from dpaudit.auditing.plan import Configured, load_config
 from dpaudit.cli._app import Json, app, interruptible, print_json, stdout_for_data
 from dpaudit.execution import Execution
-from dpaudit.games import Game, ObservationalTable, PanoramiaTable, ZeroRunTable
-from dpaudit.games._coins import HINT, hides
+from dpaudit.games import HINT, commitment, fingerprint, hides
+from dpaudit.record import Audit, Audits, load_audits
 from dpaudit.reporting import summary_text, write_html
 
 Workers = Annotated[int | None, typer.Option(help="Processes; -1 for all cores.")]
@@ -28,6 +28,9 @@ def run(
     files: Annotated[list[Path], typer.Argument(help="Audit files (TOML).")],
     output: OutputFolder = Path("audits"),
     workers: Workers = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of the files, such as game.zero_run.clip=0.05.")
+    ] = None,
     backend: Annotated[str | None, typer.Option(help="joblib (this machine) or dask (a cluster).")] = None,
     address: Annotated[str | None, typer.Option(help="Scheduler of a running Dask cluster.")] = None,
     explain: Annotated[
@@ -43,7 +46,7 @@ def run(
 
     Example: dpaudit run audit.toml --output audits
     """
-    read = [load_config(file) for file in files]
+    read = [load_config(file, changes=changes or ()) for file in files]
     names = [_files.file_name(one.settings.name) for one in read]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -55,14 +58,15 @@ def run(
         for one in read:
             print(_commitment(one))
         return
+    games = [one.ready() for one in read]  # where that reads nothing: mistakes are found before anything runs
     _files.folder(output)
     given: dict[str, Any] = {"workers": workers, "backend": backend, "address": address}
     chosen = {name: value for name, value in given.items() if value is not None}
     with interruptible(), stdout_for_data():
         audits = Audits(
             tuple(
-                _run_one(one, output / name, replace(one.execution, **chosen), fresh)
-                for one, name in zip(read, names, strict=True)
+                _run_one(one, game, output / name, replace(one.execution, **chosen), fresh)
+                for one, game, name in zip(read, games, names, strict=True)
             )
         )
     page = write_html(audits, output / "report.html")
@@ -74,29 +78,30 @@ def run(
     raise typer.Exit(audits.exit_code())
 
 
-def _run_one(one: Configured, place: Path, execution: Execution, fresh: bool) -> Audit:
+def _run_one(one: Configured, game: Any, place: Path, execution: Execution, fresh: bool) -> Audit:
     """One audit; its runs are kept beside its record, named by their plan."""
     store = None
-    at_once = isinstance(one.game, ObservationalTable | ZeroRunTable | PanoramiaTable)  # nothing there is run twice
-    if isinstance(one.game, Game) and not at_once:
-        store = place.with_name(f"{place.name}-{one.game.fingerprint(one.settings.seed)[:12]}.runs")
+    if one.game.keeps_runs:
+        store = place.with_name(f"{place.name}-{fingerprint(game, one.settings.seed)[:12]}.runs")
         if store.exists() and not fresh:
             print(f"going on from the runs kept in {store} (--fresh runs them again)", file=sys.stderr)
-    found = conduct(
-        one.game, one.claim, one.settings, claim_source=one.source, execution=execution, store=store, fresh=fresh
+    found = run_audit(
+        game, one.claim, one.settings, claim_source=one.source, execution=execution, store=store, fresh=fresh
     )
-    if found.observed is not None:
-        found.observed.save(place.with_name(f"{place.name}.evidence.parquet"))
+    for number, seen in enumerate(found.observed, 1):
+        suffix = "evidence.parquet" if number == 1 else f"evidence-{number}.parquet"
+        seen.save(place.with_name(f"{place.name}.{suffix}"))
     found.save(place.with_name(f"{place.name}.json"))
     return found
 
 
 def _commitment(one: Configured) -> str:
-    if not isinstance(one.game, Game):
+    game = one.game.game(one.settings.seed)
+    if not game.purpose:
         raise InputError("there are no coins to commit to: the evidence is already there.")
     if not hides(one.settings.seed):
         print(f"note: the seed {one.settings.seed} can be guessed, and the coins with it; {HINT}.", file=sys.stderr)
-    return f"{one.settings.name} {one.game.commitment(one.settings.seed)}"
+    return f"{one.settings.name} {commitment(game, one.settings.seed)}"
 
 
 @app.command()
@@ -135,7 +140,7 @@ def demo(
 
     Example: dpaudit demo --output demo
     """
-    from dpaudit.demo import EXPECTED, NEXT, demo_audits  # it needs scikit-learn's data, which is slow to import
+    from dpaudit.demo.audits import EXPECTED, NEXT, demo_audits  # it needs scikit-learn's data, which is slow to import
 
     _files.folder(output)
     with interruptible():

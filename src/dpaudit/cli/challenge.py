@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dpaudit import _tables, auditing
+from dpaudit import auditing
 from dpaudit._validate import InputError
 from dpaudit.cli._app import Json, app, print_result
+from dpaudit.inputs.tables import Table
 
 NEVER = ("member", "score", "loss")
 """Columns of these names are membership itself or what a model said of a row: never features of a blind attack."""
@@ -69,41 +70,32 @@ def challenge(
 
 def _values(name: str, file: Path, id_column: str, column: str) -> tuple[Any, Any]:
     """Ids, and one number each."""
-    read = _read(name, file, [id_column, column])
-    return read[id_column], read[column]
+    rows = _read(_table(name, file), file, [id_column, column])
+    return rows.column(id_column), rows.column(column)
 
 
 def _features(file: Path, id_column: str, leave_out: list[str]) -> dict[str, Any]:
     """Ids, and every other column as numbers."""
-    known = _tables.column_names(_files("features", file))
+    table = _table("features", file)
     for column in leave_out:
-        if column not in known:
-            raise InputError(f"`--leave-out` must name columns of the file, got {column!r}.", f"it has {_few(known)}.")
-    chosen = [column for column in known if column not in (id_column, *NEVER, *leave_out)]
+        if column not in table.names:
+            raise InputError(f"`--leave-out` must name columns of the file, got {column!r}.", table.hint)
+    chosen = [column for column in table.names if column not in (id_column, *NEVER, *leave_out)]
     if not chosen:
-        raise InputError(f"`--features` must hold at least one column besides {id_column!r}, got {_few(known)}.")
-    read = _read("features", file, [id_column, *chosen])
-    ids = read.pop(id_column)
-    matrix, names = _tables.numeric(read)
+        raise InputError(f"`--features` must hold at least one column besides {id_column!r}.", table.hint)
+    rows = _read(table, file, [id_column, *chosen])
+    matrix, names = rows.numeric(chosen)
     print(f"features: {', '.join(chosen)}", file=sys.stderr)
-    return {"features": (ids, matrix), "feature_names": names}
+    return {"features": (rows.column(id_column), matrix), "feature_names": names}
 
 
-def _read(name: str, file: Path, columns: list[str]) -> dict[str, Any]:
+def _read(table: Table, file: Path, columns: list[str]) -> Table:
     """Columns of one file, in their order."""
-    files = _files(name, file)
-    known = _tables.column_names(files)
     for column in columns:
-        if column not in known:
-            raise InputError(
-                f"no column {column!r} in {file.name!r}; it has {_few(known)}.", "name it with --id or --score."
-            )
-    return _tables.read(files, columns, dates=True).columns
+        if column not in table.names:
+            raise InputError(f"no column {column!r} in {file.name!r}; {table.hint}", "name it with --id or --score.")
+    return table.sample(columns, days=True)
 
 
-def _files(name: str, file: Path) -> list[Path]:
-    return _tables.files_of(str(file), field=f"--{name}")
-
-
-def _few(names: list[str]) -> str:
-    return f"{', '.join(names[:12])}{', ...' if len(names) > 12 else ''}"
+def _table(name: str, file: Path) -> Table:
+    return Table.of(file, field=f"--{name}")

@@ -6,7 +6,8 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from types import ModuleType
+from typing import Annotated
 
 import typer
 
@@ -50,16 +51,17 @@ def reproduce(
 ) -> None:
     """Run a paper's experiments again and say whether its findings are confirmed.
 
+    The experiments are a package of their own, `dpaudit-experiments`, in the folder experiments/ of the repository.
+
     Example: dpaudit reproduce substitute --figure 1 --quick
     """
-    from dpaudit.papers import drawing, file_stem  # slow to import
-
-    experiments, full, small, groups = _experiments(paper)
+    installed, drawing = _installed()
+    experiments = installed.experiments_of(paper)
     names = figure or list(experiments.FIGURES)
     if only is not None:
         if figure is not None:
             raise InputError("`only` and `figure` both choose figures.", "leave one of them out.")
-        names = list(groups[check.choice("only", only, tuple(groups))])
+        names = list(experiments.ONLY[check.choice("only", only, tuple(experiments.ONLY))])
     for name in names:
         check.choice("figure", name, tuple(experiments.FIGURES))
     _files.folder(output)
@@ -67,8 +69,9 @@ def reproduce(
     with interruptible():
         for name in names:
             execution = Execution(workers=workers, keep=None if keep is None else str(_files.folder(keep)))
-            outcome = experiments.reproduce(name, scale=small if quick else full, seed=seed, execution=execution)
-            place = outcome.save(output / f"{file_stem(name)}.json")
+            scale = experiments.QUICK if quick else experiments.FULL
+            outcome = experiments.reproduce(name, scale=scale, seed=seed, execution=execution)
+            place = outcome.save(output / f"{installed.file_stem(name)}.json")
             picture = drawing.svg(outcome)
             if picture:
                 _files.write_text(place.with_suffix(".svg"), picture)
@@ -78,27 +81,20 @@ def reproduce(
         print_json([asdict(outcome) for outcome in found])
         return
     for outcome in found:
-        print(f"{file_stem(outcome.figure).replace('-', ' ', 1)} ({outcome.title}): {outcome.found}")
+        print(f"{installed.file_stem(outcome.figure).replace('-', ' ', 1)} ({outcome.title}): {outcome.found}")
 
 
-def _experiments(paper: Paper) -> tuple[Any, Any, Any, dict[str, tuple[str, ...]]]:
-    """A paper's experiments, their full and their small sizes, and its groups of figures."""
-    if paper is Paper.OBSERVATIONAL:
-        from dpaudit.papers import observational
+def _installed() -> tuple[ModuleType, ModuleType]:
+    """The experiments, and how their outcomes are drawn."""
+    try:
+        import dpaudit_experiments
+    except ModuleNotFoundError as problem:
+        if problem.name != "dpaudit_experiments":
+            raise
+        raise InputError(
+            "the experiments of papers are a package of their own, dpaudit-experiments, which is not installed.",
+            "pip install ./experiments in a clone of the repository.",
+        ) from None
+    from dpaudit_experiments.common import drawing
 
-        return observational, observational.FULL, observational.QUICK, observational.ONLY
-    if paper is Paper.PREDICTION:
-        from dpaudit.papers import prediction
-
-        return prediction, prediction.FULL, prediction.QUICK, {"all": tuple(prediction.FIGURES)}
-    if paper is Paper.PANORAMIA:
-        from dpaudit.papers import panoramia
-
-        return panoramia, panoramia.FULL, panoramia.QUICK, panoramia.ONLY
-    if paper is Paper.ZERO_RUN:
-        from dpaudit.papers import zero_run
-
-        return zero_run, zero_run.FULL, zero_run.QUICK, {"all": tuple(zero_run.FIGURES)}
-    from dpaudit.papers import _scales, substitute
-
-    return substitute, _scales.FULL, _scales.QUICK, {"all": tuple(substitute.FIGURES)}
+    return dpaudit_experiments, drawing

@@ -9,17 +9,22 @@
 | `CanaryScores` | `epsilon_from_canaries` | | | `GuessPath()`: one exactly calibrated path |
 | `CanaryScores` | | `mu_from_canaries` | `family_from_canaries` | `FractionGrid()`: 30, 10, 3 %, Bonferroni |
 | `MemberScores` | `epsilon_from_members` | `mu_from_members` | | `GuessPath()`, signed by the propensities |
-| `PairedScores` | `panoramia`: the joint region of closeness and leakage | | | `GuessPath(8)` |
+| `PairedScores` | `panoramia`: the joint region of divergence and leakage | | | `GuessPath(8)` |
 | `OutputCounts` | `renyi_from_outputs`: Renyi divergences, all orders at once | | | every answer, paid for |
 
 From counts, in the classic published forms: `clopper_pearson_epsilon`, `clopper_pearson_mu`, `one_run_epsilon`,
 `one_run_mu`. From a claim, before any data: `plan_guesses`. A claim itself is tested by `judge` (`judge_stream` as
-runs arrive), a propensity model by `refute_propensity`, the proxy of an observational audit by `refute_proxy`; what its
-bound is worth if the proxy is off: `epsilon_by_shift`, `least_shift`, `tau_max`; if the propensities are:
+runs arrive), what it rests on by `refute`, from scores that were made without the model (`null_p_value`). What is
+left of a bound if counterfactual values are off: `epsilon_by_shift`, `least_shift`, `tau_max`; if the propensities are:
 `epsilon_by_log_odds_error`, `largest_log_odds_error`, and how far their own sample moves it, an estimate:
-`bootstrapped_from_members`. Paper 003's algorithms as printed, for comparison: `printed_from_members`.
+`bootstrapped_from_members`. Paper 003's algorithms as printed, for comparison: `as_published_from_members`.
 """
 
+from dpaudit._binomial import lower_limit, upper_limit
+from dpaudit.estimators._paths import bisect
+from dpaudit.estimators.analyses import judge, null_p_value, plan_guesses, refute
+from dpaudit.estimators.as_published import as_published_from_members
+from dpaudit.estimators.bootstrap import Bootstrap, bootstrapped_from_members
 from dpaudit.estimators.canaries import (
     epsilon_from_canaries,
     family_from_canaries,
@@ -28,19 +33,15 @@ from dpaudit.estimators.canaries import (
     one_run_mu,
     tau_max,
 )
-from dpaudit.estimators.claims import judge
 from dpaudit.estimators.members import (
     epsilon_by_log_odds_error,
     epsilon_from_members,
     largest_log_odds_error,
     mu_from_members,
-    refute_propensity,
+    propensity_p_value,
 )
 from dpaudit.estimators.outputs import renyi_from_outputs, renyi_of_one_record
 from dpaudit.estimators.pairs import panoramia
-from dpaudit.estimators.plans import plan_guesses
-from dpaudit.estimators.printed import printed_from_members
-from dpaudit.estimators.resampled import Resampled, bootstrapped_from_members
 from dpaudit.estimators.runs import (
     by_step,
     clopper_pearson_epsilon,
@@ -50,20 +51,21 @@ from dpaudit.estimators.runs import (
     family_from_runs,
     mu_from_runs,
 )
-from dpaudit.estimators.shifts import (
+from dpaudit.estimators.sensitivity_analysis import (
     epsilon_by_shift,
     guesses_for,
     largest_shift,
     least_shift,
-    refute_proxy,
     visible_shift,
 )
-from dpaudit.estimators.streams import ClaimStream, StreamState, epsilon_from_stream, judge_stream
+from dpaudit.estimators.sequential import ClaimStream, StreamState, epsilon_from_stream, judge_stream
 
 __all__ = [
+    "Bootstrap",
     "ClaimStream",
-    "Resampled",
     "StreamState",
+    "as_published_from_members",
+    "bisect",
     "bootstrapped_from_members",
     "by_step",
     "clopper_pearson_epsilon",
@@ -83,18 +85,20 @@ __all__ = [
     "largest_log_odds_error",
     "largest_shift",
     "least_shift",
+    "lower_limit",
     "mu_from_canaries",
     "mu_from_members",
     "mu_from_runs",
+    "null_p_value",
     "one_run_epsilon",
     "one_run_mu",
     "panoramia",
     "plan_guesses",
-    "printed_from_members",
-    "refute_propensity",
-    "refute_proxy",
+    "propensity_p_value",
+    "refute",
     "renyi_from_outputs",
     "renyi_of_one_record",
     "tau_max",
+    "upper_limit",
     "visible_shift",
 ]

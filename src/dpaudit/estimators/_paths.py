@@ -1,9 +1,8 @@
-"""Tests that look at a whole path of right guesses: the exact path (THEORY 3b) and the e-process (THEORY 2.13).
+"""The path of right guesses, one exactly calibrated test; and from a test to a bound.
 
-The n-th guess is right with probability at most sig(epsilon), whatever came before, so any monotone functional of the
-path is dominated by its value under independent Bernoulli trials. What delta can add is a `slack` in the p-value, a
-function of epsilon that is largest at 0. p-values of a path are not monotone in epsilon: they are inverted on the fixed
-grid.
+Root finding returns the *rejecting* end of its bracket. Bisection is used only where the p-value is known to be
+nondecreasing in theta; everywhere else a grid fixed before the data is scanned upward (theory:curves#inversion), and
+the last grid point before the first one not rejected is reported, which holds whatever the shape of the p-value.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dpaudit import _binomial
-from dpaudit.estimators import _inversion
+from dpaudit.estimators import _paths
 
 Slack = Callable[[float], float]
 
@@ -84,11 +83,11 @@ def scan_path(
         return crossing(theta, tail) + added <= alpha
 
     def surely(index: int) -> bool:
-        return looks * smallest(index * _inversion.GRID_STEP) * _binomial.ROUNDING + most <= alpha
+        return looks * smallest(index * _paths.GRID_STEP) * _binomial.ROUNDING + most <= alpha
 
-    low, high = -1, round(_inversion.GRID_CAP / _inversion.GRID_STEP)
+    low, high = -1, round(_paths.GRID_CAP / _paths.GRID_STEP)
     if near is not None:
-        at, step = min(round(near / _inversion.GRID_STEP), high - 1), 4
+        at, step = min(round(near / _paths.GRID_STEP), high - 1), 4
         up = surely(at)
         low, high = (at, high) if up else (low, at)
         while high - low > 1 and low < (at := at + step if up else at - step) < high:
@@ -99,7 +98,7 @@ def scan_path(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if surely(middle) else (low, middle)
-    return _inversion.scan(rejected, first=low + 1)
+    return _paths.scan(rejected, first=low + 1)
 
 
 # ---------------------------------------------------------------------------------------------------------- e-process
@@ -136,4 +135,44 @@ def invert_wealth(n: NDArray[np.int64], c: NDArray[np.int64], *, alpha: float, s
         left = alpha - slack(epsilon)
         return left > 0.0 and log_wealth(n, c, epsilon) >= -math.log(left)
 
-    return _inversion.scan(rejected)
+    return _paths.scan(rejected)
+
+
+GRID_STEP = 0.01
+GRID_CAP = 25.0
+
+
+def bisect(
+    rejected: Callable[[float], bool], *, cap: float, tolerance: float = 1e-6, at_least: float = 0.0
+) -> tuple[float, bool]:
+    """The largest theta in [at_least, cap] up to which a monotone test rejects, and whether the cap was reached.
+
+    Returns `at_least` where nothing above it is rejected. `tolerance` is relative to theta (absolute below 1).
+    See theory:curves#inversion.
+    """
+    low, step = at_least, max(0.25, at_least / 4.0)
+    if not rejected(low + tolerance * max(1.0, low)):
+        return at_least, False
+    high = min(cap, low + step)
+    while rejected(high):
+        if high >= cap:
+            return cap, True
+        low, step = high, 2.0 * step
+        high = min(cap, high + step)
+    while high - low > tolerance * max(1.0, low):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return low, False
+
+
+def scan(rejected: Callable[[float], bool], *, first: int = 0, cap: float = GRID_CAP) -> tuple[float, bool]:
+    """The last point of the fixed grid before the first one not rejected; points before `first` are known to be."""
+    index, last = first, round(cap / GRID_STEP)
+    while index <= last and rejected(index * GRID_STEP):
+        index += 1
+    return max(0, index - 1) * GRID_STEP, index > last
+
+
+def excess(m: int, epsilon: float, delta: float) -> float:
+    """m delta / (1 + e^epsilon): the mean number of right guesses that delta can add."""
+    return m * delta * float(special.expit(-epsilon))

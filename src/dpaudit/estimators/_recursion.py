@@ -1,4 +1,6 @@
-"""The one-run test of an f-DP curve (THEORY 2.5), decided in a few steps by the stopping rules of THEORY 4.1.
+"""The one-run test of an f-DP curve, decided in a few steps by early stopping (theory:one-run#early-stopping).
+
+See theory:one-run#f-dp.
 
 Hypothesis: the mechanism is f-DP, g is the inverse of 1 - f. Data: `correct` of `guesses` guesses about `canaries` fair
 coins are right; the number of guesses was fixed before the model was seen. The recursion bounds P(C >= correct).
@@ -74,7 +76,7 @@ def _settles_below(
 
 
 def _sum_of_increments(q: float, guesses: int) -> float:
-    """Bound S of THEORY 4.1 on the sum of q^j e^{-s j(j-1)/2} over j >= 1, s = 4 / guesses."""
+    """Bound S of theory:one-run#early-stopping on the sum of q^j e^{-s j(j-1)/2} over j >= 1, s = 4 / guesses."""
     if q <= 0.0:
         return 0.0
     best = q / (1.0 - q) if q < 1.0 else math.inf

@@ -1,16 +1,18 @@
-"""Bounds from one run with coin-flipped canaries (`CanaryScores`): THEORY 2.3 to 2.6 and 3b.
+"""Bounds from one run with coin-flipped canaries (`CanaryScores`): theory:one-run#domination,
+theory:selection#guess-path.
 
 The coins are fair and independent, drawn before the run. Given the model, the k-th guess is right with probability at
 most sig(epsilon) under pure DP, whatever was guessed before, so right guesses are dominated by independent Bernoulli
 trials, path by path. With delta > 0 the number of excess right guesses has mean at most m delta / (1 + e^epsilon).
-A trade-off curve is tested by the recursion of 2.5, where the number of guesses must not depend on the model.
+A trade-off curve is tested by the recursion of theory:one-run#f-dp, where the number of guesses must not depend on the
+model.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -19,9 +21,9 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import LowerBound
-from dpaudit.estimators import _inversion, _paths, _recursion
-from dpaudit.estimators.runs import check_family, convert
+from dpaudit.assumptions import Assumption
+from dpaudit.bounds import LowerBound, check_family, convert, guarantee_of
+from dpaudit.estimators import _paths, _recursion
 from dpaudit.estimators.thresholds import (
     EProcess,
     Fixed,
@@ -34,12 +36,35 @@ from dpaudit.estimators.thresholds import (
     guesses_beyond,
     guesses_from_canaries,
     held_out_canaries,
+    needs_coins,
     refuse,
 )
 from dpaudit.evidence import CanaryScores
 from dpaudit.tradeoff import GAUSSIAN, ApproximateDP, Family, Mixed, TradeOff
 
+__all__ = [
+    "curve_p_value",
+    "curve_rejected",
+    "epsilon_from_canaries",
+    "family_from_canaries",
+    "invert_recursion",
+    "mu_from_canaries",
+    "one_run_epsilon",
+    "one_run_mu",
+    "one_run_p_value",
+    "tau_max",
+]
+
 DELTA_TERMS = ("knapsack", "full", "published")
+SHIFT = Assumption(
+    id="shift",
+    sentence="true and counterfactual attributes differ by at most tau = {tau:g} in total variation",
+    answered_by="auditor",
+    tested_by=("blind-values",),
+    theory="theory:observational#shift",
+)
+"""The tau that the auditor answers for."""
+SHIFT_OF_UNITS = replace(SHIFT, sentence=f"{SHIFT.sentence}, all of one {{unit}} together")
 SWEEP = tuple(percent / 100.0 for percent in range(1, 101))
 REFERENCES = (
     "Steinke, Nasr and Jagielski, arXiv 2305.08846",
@@ -59,7 +84,9 @@ def one_run_epsilon(
     confidence: float = 0.95,
     delta_term: str = "knapsack",
 ) -> float:
-    """Lower bound on epsilon from `correct` of `guesses` guesses about `canaries` fair coins (THEORY 2.3, 2.4).
+    """Lower bound on epsilon from `correct` of `guesses` guesses about `canaries` fair coins.
+
+    See theory:one-run#pure, theory:one-run#delta.
 
     delta = 0: logit of the Clopper-Pearson lower limit of the accuracy. delta > 0: the largest rejected epsilon of
     the monotone p-value P(Bin(r, sig(epsilon)) >= correct) + delta term.
@@ -86,7 +113,7 @@ def one_run_epsilon(
     def rejected(epsilon: float) -> bool:
         return one_run_p_value(m, r, c, epsilon, delta, delta_term) <= alpha
 
-    high, step = pure, _inversion.GRID_STEP
+    high, step = pure, _paths.GRID_STEP
     low = pure - step
     while low >= 0.0 and not rejected(low):  # every rejected epsilon may be reported: find one near the top
         low, high, step = low - step, low, 2.0 * step
@@ -101,12 +128,12 @@ def one_run_epsilon(
 
 
 def one_run_p_value(m: int, r: int, c: int, epsilon: float, delta: float, delta_term: str = "knapsack") -> float:
-    """Bound on P(at least c of r guesses are right) over all (epsilon, delta)-DP mechanisms (THEORY 2.4)."""
+    """Bound on P(at least c of r guesses are right) over all (epsilon, delta)-DP mechanisms (theory:one-run#delta)."""
     p = float(special.expit(epsilon))
     binomial = _binomial.tail(c, r, p)
     if delta == 0.0 or c <= 0:
         return binomial
-    budget = excess(m, epsilon, delta)
+    budget = _paths.excess(m, epsilon, delta)
     if delta_term == "full":
         return min(1.0, binomial + budget)
     reach = min(c, math.ceil(max(0.0, c - r * p) + 10.0 * math.sqrt(r * p * (1.0 - p))) + 10)
@@ -120,13 +147,10 @@ def one_run_p_value(m: int, r: int, c: int, epsilon: float, delta: float, delta_
     return min(1.0, binomial + float(masses[:whole].sum()) + rest)
 
 
-def excess(m: int, epsilon: float, delta: float) -> float:
-    """m delta / (1 + e^epsilon): the mean number of right guesses that delta can add."""
-    return m * delta * float(special.expit(-epsilon))
-
-
 def one_run_mu(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95, shift: float = 0.0) -> float:
-    """Lower bound on mu of Gaussian DP from one run (THEORY 2.5), `shift` being tau of an observational audit (2.6).
+    """Lower bound on mu of Gaussian DP from one run, `shift` being tau of an observational audit.
+
+    See theory:one-run#f-dp, theory:observational#shift.
 
     The number of guesses must have been fixed before the model was seen.
 
@@ -155,7 +179,7 @@ def invert_recursion(
     def rejected(theta: float) -> bool:
         return curve_rejected(family.curve(theta), m, r, c, level, shift, early=early)
 
-    return _inversion.bisect(rejected, cap=family.cap, tolerance=family.tolerance)
+    return _paths.bisect(rejected, cap=family.cap, tolerance=family.tolerance)
 
 
 def curve_rejected(
@@ -178,7 +202,7 @@ def curve_p_value(curve: TradeOff, m: int, r: int, c: int, shift: float = 0.0) -
 
 
 def shifted_curve(curve: TradeOff, shift: float) -> TradeOff:
-    """The curve in both directions, composed with (0, tau) (THEORY 2.6)."""
+    """The curve in both directions, composed with (0, tau) (theory:observational#shift)."""
     both = curve.symmetric()
     if shift == 0.0:
         return both
@@ -192,7 +216,10 @@ def shifted_delta(delta: float, shift: float) -> float:
 
 
 def tau_max(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
-    """The largest shift under which anything at all could be reported (THEORY 000-3): necessary, not sufficient."""
+    """The largest shift under which anything at all could be reported: necessary, not sufficient.
+
+    See theory:observational#tau-max.
+    """
     m, r, c = _counts(canaries, guesses, correct)
     return max(0.0, (1.0 - check.confidence(confidence)) * (2 * c - r) / m) if m else 0.0
 
@@ -205,6 +232,8 @@ def epsilon_from_canaries(
 ) -> LowerBound:
     """Lower bound on epsilon at `delta` from one run, with no assumption on the mechanism.
 
+    See theory:selection#guess-path.
+
     Parameters
     ----------
     guesses
@@ -213,8 +242,8 @@ def epsilon_from_canaries(
 
     Notes
     -----
-    With delta > 0, strategies whose number of guesses may depend on the model pay the delta term in full (THEORY 2.4).
-    A shift tau enters as delta' = 1 - (1 - delta)(1 - tau) (THEORY 2.6).
+    With delta > 0, strategies whose number of guesses may depend on the model pay the delta term in full
+    (theory:one-run#delta). A shift tau enters as delta' = 1 - (1 - delta)(1 - tau) (theory:observational#shift).
     """
     evidence = needs_coins("epsilon_from_canaries", evidence)
     alpha, delta = 1.0 - check.confidence(confidence), check.delta(delta)
@@ -240,9 +269,11 @@ def mu_from_canaries(
 ) -> LowerBound:
     """Lower bound on mu from one run; with `delta`, also the epsilon it implies if the curve is Gaussian.
 
-    One-run audits of Gaussian DP are intrinsically loose (THEORY 2.5): a mechanism exists that attains the bound.
-    The number of guesses is fixed before the model is seen: `FractionGrid()` (default) or `Fixed(guesses=)` from
-    `plan_guesses`.
+    See theory:one-run#f-dp.
+
+    One-run audits of Gaussian DP are intrinsically loose (theory:one-run#looseness): a mechanism exists that attains
+    the bound. The number of guesses is fixed before the model is seen: `FractionGrid()` (default) or `Fixed(guesses=)`
+    from `plan_guesses`.
     """
     return _family_bound("mu_from_canaries", evidence, GAUSSIAN, delta, confidence, guesses)
 
@@ -255,7 +286,10 @@ def family_from_canaries(
     confidence: float = 0.95,
     guesses: Strategy | None = None,
 ) -> LowerBound:
-    """Lower bound on the parameter of any family of curves (k-ary randomised response, DP-SGD, ...) from one run."""
+    """Lower bound on the parameter of any family of curves (k-ary randomised response, DP-SGD, ...) from one run.
+
+    See theory:one-run#f-dp, theory:one-run#fixed-count.
+    """
     if not isinstance(family, Family):
         raise InputError(f"`family` must be a Family, got {type(family).__name__}.", "see `dpaudit.tradeoff.Family`.")
     return _family_bound("family_from_canaries", evidence, family, delta, confidence, guesses)
@@ -274,14 +308,15 @@ class _Inverted:
     ceiling: float | None = None
     estimate: bool = False
     note: str | None = None
+    theory: str
     test: Callable[[float], float] | None = None
 
 
 def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **what: object) -> LowerBound:
     conditions = (*conditions_of(evidence), *what.pop("assumptions", ()))  # type: ignore[misc]
     size = f"{evidence.scores.size:,} canaries, one run"
-    if evidence.offered is not None:
-        size = f"{evidence.scores.size:,} of {evidence.offered:,} rows kept as fair coins, one run"
+    if evidence.population is not None:
+        size = f"{evidence.scores.size:,} of {evidence.population:,} rows kept as fair coins, one run"
     notes = [found.note] if found.note else []
     if evidence.shift > 0.0 and found.guesses:
         largest = tau_max(
@@ -295,7 +330,7 @@ def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **wha
         confidence=confidence,
         relation=evidence.relation,
         method=found.method,
-        guarantee="estimate" if found.estimate else "conditional" if conditions else "certified",
+        guarantee=guarantee_of(conditions, estimate=found.estimate),
         assumptions=conditions,
         theta=found.theta,
         guesses=found.guesses,
@@ -307,37 +342,18 @@ def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **wha
         capped=found.capped,
         notes=tuple(notes),
         references=REFERENCES,
+        theory=found.theory,
         test=found.test,
         **what,  # type: ignore[arg-type]
     )
 
 
-def conditions_of(evidence: CanaryScores) -> tuple[str, ...]:
-    """What a statement from these canaries depends on: the evidence's own conditions, and its shift."""
+def conditions_of(evidence: CanaryScores) -> tuple[Assumption, ...]:
+    """What a statement from these canaries rests on: the evidence's own conditions, and its shift."""
     if evidence.shift == 0.0:
         return evidence.conditions
-    shift = f"true and counterfactual attributes differ by at most tau = {evidence.shift:g} in total variation"
-    if evidence.unit != "record":
-        shift += f", all of one {evidence.unit} together"
-    return (*evidence.conditions, shift)
-
-
-def needs_coins(name: str, evidence: object) -> CanaryScores:
-    """The evidence, one coin a unit, or an error that names what to do instead."""
-    if not isinstance(evidence, CanaryScores):
-        kind = type(evidence).__name__
-        hint = {
-            "RunScores": f"use `estimators.{name.replace('canaries', 'runs')}` for independent runs.",
-            "MemberScores": f"use `estimators.{name.replace('canaries', 'members')}` where nobody flipped coins.",
-            "PairedScores": "use `estimators.panoramia`.",
-        }.get(kind)
-        raise InputError(f"`{name}` needs coin-flipped canaries of one run (CanaryScores), got {kind}.", hint)
-    if evidence.assignment == "split":
-        raise InputError(
-            f"`{name}` needs fair, independent coins, got a split of fixed size.",
-            "`evidence.thinned(seed=...)` re-randomises it to coins; it then certifies substitute adjacency.",
-        )
-    return evidence.reduced()
+    shift = SHIFT if evidence.unit == "record" else SHIFT_OF_UNITS.measured(unit=evidence.unit)
+    return (*evidence.conditions, shift.asserted(tau=evidence.shift))
 
 
 # ---------------------------------------------------------------------------------------------- epsilon, by strategy
@@ -348,7 +364,7 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
     m = ranked.canaries
     ranks = strategy.ranks(m)
     correct = [ranked.correct(rank) for rank in ranks]
-    slack = partial(excess, m, delta=delta)
+    slack = partial(_paths.excess, m, delta=delta)
     theta, capped = _paths.invert(ranks, correct, alpha=alpha, slack=slack)
     best = _best_rank(ranks, correct, theta)
     return _Inverted(
@@ -356,6 +372,7 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
         capped=capped,
         words=f"numbers of guesses {ranks[0]:,} to {m:,}, calibrated as one path",
         method="one run, exact path of right guesses",
+        theory="theory:selection#guess-path",
         guesses=ranks[best],
         correct=correct[best],
         ceiling=_path_ceiling(tuple(ranks), delta, alpha, m),
@@ -366,7 +383,7 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
 
 @lru_cache(maxsize=256)
 def _path_ceiling(ranks: tuple[int, ...], delta: float, alpha: float, m: int) -> float:
-    return _paths.ceiling(ranks, alpha=alpha, slack=partial(excess, m, delta=delta))
+    return _paths.ceiling(ranks, alpha=alpha, slack=partial(_paths.excess, m, delta=delta))
 
 
 def _best_rank(ranks: list[int], correct: list[int], theta: float) -> int:
@@ -376,20 +393,23 @@ def _best_rank(ranks: list[int], correct: list[int], theta: float) -> int:
 
 
 def _too_large(m: int, delta: float, alpha: float) -> str | None:
-    return "delta, with the shift, is too large for this many canaries" if excess(m, 0.0, delta) >= alpha else None
+    return (
+        "delta, with the shift, is too large for this many canaries" if _paths.excess(m, 0.0, delta) >= alpha else None
+    )
 
 
 def _by_wealth(evidence: CanaryScores, strategy: EProcess, delta: float, alpha: float) -> _Inverted:
     ranked = guesses_from_canaries(evidence)
     m = ranked.canaries
     n, c = _paths.extreme_points(ranked.path())
-    slack = partial(excess, m, delta=delta)
+    slack = partial(_paths.excess, m, delta=delta)
     theta, capped = _paths.invert_wealth(n, c, alpha=alpha, slack=slack)
     return _Inverted(
         theta=theta,
         capped=capped,
         words="every number of guesses, by a betting wealth",
         method="one run, e-process in order of confidence",
+        theory="theory:sequential#guess-wealth",
         ceiling=_wealth_ceiling(m, delta, alpha),
         note=_too_large(m, delta, alpha),
         test=lambda epsilon: _paths.wealth_p_value(n, c, epsilon=epsilon, slack=slack),
@@ -399,7 +419,7 @@ def _by_wealth(evidence: CanaryScores, strategy: EProcess, delta: float, alpha: 
 @lru_cache(maxsize=256)
 def _wealth_ceiling(m: int, delta: float, alpha: float) -> float:
     every = np.array([m])
-    return _paths.invert_wealth(every, every, alpha=alpha, slack=partial(excess, m, delta=delta))[0]
+    return _paths.invert_wealth(every, every, alpha=alpha, slack=partial(_paths.excess, m, delta=delta))[0]
 
 
 def _by_counts(evidence: CanaryScores, strategy: Fixed | FractionGrid, delta: float, alpha: float) -> _Inverted:
@@ -420,6 +440,7 @@ def _by_counts(evidence: CanaryScores, strategy: Fixed | FractionGrid, delta: fl
         theta=theta,
         words=_count_words(numbers),
         method="one run, binomial tail" + (" and knapsack delta term" if delta > 0.0 else ""),
+        theory="theory:one-run#delta",
         guesses=best,
         correct=ranked.correct(best),
         ceiling=max(_one(m, r, r, delta, level) for r in numbers),
@@ -453,12 +474,13 @@ def _by_free_count(evidence: CanaryScores, r: int, delta: float, alpha: float, w
     if delta == 0.0:
         theta, capped = _one(m, r, c, 0.0, alpha), False
     else:
-        theta, capped = _inversion.scan(lambda epsilon: p_value(epsilon) <= alpha)
+        theta, capped = _paths.scan(lambda epsilon: p_value(epsilon) <= alpha)
     return _Inverted(
         theta=theta,
         capped=capped,
         words=words,
         method="one run, binomial tail and delta term in full" if delta > 0.0 else "one run, binomial tail",
+        theory="theory:one-run#delta",
         guesses=r,
         correct=c,
         ceiling=max(theta, _one(m, m, m, 0.0, alpha)),
@@ -476,6 +498,7 @@ def _by_sweep(evidence: CanaryScores, strategy: Uncorrected, delta: float, alpha
         theta=theta,
         words="best of 100 fractions, uncorrected",
         method="one run, uncorrected sweep",
+        theory="theory:selection#uncorrected",
         guesses=best,
         correct=ranked.correct(best),
         estimate=True,
@@ -546,6 +569,7 @@ def _by_recursion(name: str, evidence: CanaryScores, family: Family, strategy: S
             theta=theta,
             words="best of 100 fractions, uncorrected",
             method="one run, f-DP recursion, uncorrected sweep",
+            theory="theory:selection#uncorrected",
             guesses=best,
             correct=ranked.correct(best),
             estimate=True,
@@ -560,6 +584,7 @@ def _by_recursion(name: str, evidence: CanaryScores, family: Family, strategy: S
         capped=capped,
         words=_count_words(numbers),
         method="one run, f-DP recursion",
+        theory="theory:one-run#f-dp",
         guesses=best,
         correct=ranked.correct(best),
         ceiling=max(invert_recursion(family, m, r, r, level, shift)[0] for r in numbers),

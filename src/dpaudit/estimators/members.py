@@ -1,4 +1,5 @@
-"""Bounds from known members and non-members that nobody randomised (`MemberScores`): THEORY 2.7 and 2.8.
+"""Bounds from known members and non-members that nobody randomised (`MemberScores`): theory:zero-run#signed,
+theory:zero-run#composition.
 
 Membership can be guessed from the features alone; how well is what the propensity says. Three corrections:
 
@@ -8,7 +9,8 @@ Membership can be guessed from the features alone; how well is what the propensi
 | "tampered" | guesses are dropped at random with the features' strength, then the f-DP recursion | propensities |
 | "composition" | the worst log-odds is added to epsilon for every row | overlap=(eta, delta_ds) |
 
-Every bound here is conditional on the propensities, and says so. The papers' printed forms over-claim (THEORY 1.4).
+Every bound here is conditional on the propensities, and says so. The papers' printed forms over-claim
+(theory:errata#paper-003).
 """
 
 from __future__ import annotations
@@ -17,17 +19,18 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from scipy import special
 
-from dpaudit import _binomial, _poisson_binomial
+from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import LowerBound, Outcome, Relation, Verdict
+from dpaudit.assumptions import Assumption, Check, CheckResult
+from dpaudit.bounds import LowerBound, Relation, convert
 from dpaudit.estimators import _paths
-from dpaudit.estimators.canaries import excess, invert_recursion, one_run_epsilon, shifted_delta
-from dpaudit.estimators.runs import convert
+from dpaudit.estimators.canaries import invert_recursion, one_run_epsilon, shifted_delta
 from dpaudit.estimators.thresholds import (
     Fixed,
     FractionGrid,
@@ -41,10 +44,44 @@ from dpaudit.estimators.thresholds import (
 from dpaudit.evidence import MemberScores
 from dpaudit.tradeoff import GAUSSIAN, Family, Gaussian, TradeOff, approximate
 
+PROOFS = {
+    "conditional": "theory:zero-run#signed",
+    "conditional mu": "theory:zero-run#signed-mu",
+    "tampered": "theory:zero-run#tampered",
+    "composition": "theory:zero-run#composition",
+}
 CORRECTIONS = ("conditional", "tampered", "composition")
-INDEPENDENT = "given the features, memberships are independent of each other"
-EXACTLY_SHOWN = "the training set is a fixed part plus exactly the members shown"
-REFERENCES = ("Cebere et al., Privacy Auditing with Zero (0) Training Run, with the corrections of THEORY 1.4",)
+INDEPENDENT = Assumption(
+    id="independent-memberships",
+    sentence="given the features, memberships are independent of each other",
+    answered_by="data holder",
+    theory="theory:zero-run#signed",
+)
+EXACTLY_SHOWN = Assumption(
+    id="members-exactly-shown",
+    sentence="the training set is a fixed part plus exactly the members shown",
+    answered_by="data holder",
+    theory="theory:adjacency#relations",
+)
+PROPENSITIES = Assumption(
+    id="propensities",
+    sentence="the propensities are not over-confident",
+    answered_by="auditor",
+    tested_by=("blind-members",),
+    theory="theory:zero-run#signed",
+)
+PROPENSITY_ERROR = replace(
+    PROPENSITIES,
+    id="propensity-error",
+    sentence="no propensity is over-confident by more than {error:g} in log-odds",
+)
+OVERLAP = replace(
+    PROPENSITIES,
+    id="propensity-overlap",
+    sentence="all but a share {share:g} of each group has its propensity in [{eta:g}, {rest:g}]",
+    theory="theory:zero-run#composition",
+)
+REFERENCES = ("Cebere et al., Privacy Auditing with Zero (0) Training Run, corrected: theory:errata#paper-003",)
 ERRORS = (0.0, 0.1, 0.2, 0.5, 1.0)
 """Errors of the log-odds at which a bound is shown."""
 Overlap = tuple[float, float]
@@ -62,6 +99,8 @@ def epsilon_from_members(
     blind: MemberScores | None = None,
 ) -> LowerBound:
     """Lower bound on epsilon at `delta` from given members, if the propensities are not over-confident.
+
+    See theory:zero-run#signed, theory:zero-run#composition.
 
     Parameters
     ----------
@@ -94,44 +133,36 @@ def mu_from_members(
 ) -> LowerBound:
     """Lower bound on mu of Gaussian DP from given members; the parameters are those of `epsilon_from_members`.
 
+    See theory:zero-run#tampered.
+
     The conditional form tests mu through one (epsilon, delta_mu(epsilon)), with epsilon a function of m, mu and the
-    confidence alone (THEORY 2.8): far stronger under shift than tampering.
+    confidence alone (theory:zero-run#signed-mu): far stronger under shift than tampering.
     """
     return _from_members(
         "mu_from_members", evidence, GAUSSIAN, delta, confidence, correction, guesses, log_odds_error, overlap, blind
     )
 
 
-def refute_propensity(
-    evidence: MemberScores, *, confidence: float = 0.95, log_odds_error: float = 0.0, guesses: Strategy | None = None
-) -> Verdict:
-    """Try to refute the propensities by an attack that never saw the model (THEORY 2.8, gate).
+def propensity_p_value(
+    evidence: MemberScores, *, log_odds_error: float = 0.0, guesses: Strategy | None = None
+) -> float:
+    """p-value of the propensities, from scores that were made without the model (theory:zero-run#blind-gate).
 
-    Without the model epsilon is 0, so if the bounds on the propensities hold, "contradicted" is said with probability
-    at most 1 - confidence. "Consistent" proves nothing: a better blind attack may yet refute them.
+    Without the model epsilon is 0, so if the bounds on the propensities hold, the p-value is at most alpha with
+    probability at most alpha.
     """
-    name = "refute_propensity"
-    ready = needs_members(name, evidence)
-    alpha = 1.0 - check.confidence(confidence)
-    found = signed_guesses(ready, log_odds_error)
-    p_value = SignedPath(found, ranks_of(name, GuessPath() if guesses is None else guesses, found)).p_value(0.0, 0.0)
-    refuted = p_value <= alpha
-    word = "refuted" if refuted else "not refuted"
-    return Verdict(
-        outcome=Outcome.CONTRADICTED if refuted else Outcome.CONSISTENT,
-        sentence=f"The propensities are {word} by this blind attack (p = {p_value:.2g}).",
-        confidence=confidence,
-        relation=ready.relation,
-        p_value=p_value,
-        assumptions=(*evidence.conditions, INDEPENDENT),
-        method="blind attack at epsilon 0",
-    )
+    name = "propensity_p_value"
+    found = signed_guesses(needs_members(name, evidence), log_odds_error)
+    return SignedPath(found, ranks_of(name, GuessPath() if guesses is None else guesses, found)).p_value(0.0, 0.0)
 
 
 def epsilon_by_log_odds_error(
     evidence: MemberScores, *, delta: float, confidence: float = 0.95, errors: tuple[float, ...] = ERRORS
 ) -> tuple[float, ...]:
-    """The bound on epsilon if every log-odds may be wrong by so much; each is a statement of its own, rounded down."""
+    """The bound on epsilon if every log-odds may be wrong by so much; each is a statement of its own, rounded down.
+
+    See theory:zero-run#log-odds-error.
+    """
     bounds = (
         epsilon_from_members(evidence, delta=delta, confidence=confidence, log_odds_error=error) for error in errors
     )
@@ -143,6 +174,8 @@ def largest_log_odds_error(
 ) -> float:
     """The largest error of the log-odds under which epsilon is still shown to be above `above`, rounded down to 0.01.
 
+    See theory:zero-run#log-odds-error.
+
     0 where it is not shown at all. Every smaller error of the grid (steps of 0.01) leaves the finding standing too.
     With one propensity a row and delta 0 it is the bound on epsilon itself, less `above`: an error of the log-odds and
     a leak look alike.
@@ -151,7 +184,7 @@ def largest_log_odds_error(
     alpha, least = 1.0 - check.confidence(confidence), check.number("above", above, low=0.0)
 
     found = signed_guesses(ready, 0.0)
-    ranks, slack = GuessPath().ranks(found.correct.size), excess(found.correct.size, least, check.delta(delta))
+    ranks, slack = GuessPath().ranks(found.correct.size), _paths.excess(found.correct.size, least, check.delta(delta))
     wider = lru_cache(maxsize=4)(lambda error: SignedPath(_widened(ready, found, error), ranks))
     largest, _ = _paths.scan_path(
         len(ranks),
@@ -162,6 +195,51 @@ def largest_log_odds_error(
         most=slack,
     )
     return largest
+
+
+LOG_ODDS = Check(
+    id="sensitivity",
+    measured=(
+        "The finding that epsilon is above 0 stands as long as no log-odds is wrong by more than {largest:down}"
+        "{beyond}; at {first:g}{more} epsilon is at least {at_first:down}, at {second:g}{more} at least "
+        "{at_second:down} (each a statement of its own)."
+    ),
+    theory="theory:zero-run#log-odds-error",
+)
+ALLOWED = " beyond what is allowed for"
+LOG_RATIO = Check(
+    id="log-ratio-assumed",
+    measured=(
+        "The log-ratio of the true to the counterfactual distribution is an assumption, up to {log_ratio:up3}, instead "
+        "of a tau."
+    ),
+)
+
+
+def results(evidence: MemberScores, bounds: Any, *, delta: float, confidence: float) -> tuple[CheckResult, ...]:
+    """How the bound on epsilon falls if the log-odds are wrong, and by how much they may be before nothing is left."""
+    ids = {one.id for one in evidence.assumptions}
+    if "log-ratio" in ids:
+        widest = float(np.max(np.abs(np.log(evidence.propensity / (1.0 - evidence.propensity)))))
+        return (CheckResult(check=LOG_RATIO, outcome="measured", numbers={"log_ratio": widest}),)
+    epsilon = next(bound for bound in bounds if bound.parameter == "epsilon")
+    if not epsilon.epsilon or "no-hidden-factor" not in ids:
+        return ()
+    how: dict[str, Any] = {"delta": delta, "confidence": confidence}
+    curve = epsilon_by_log_odds_error(evidence, **how)
+    allowed = bool(ids & {"log-odds-error", "log-odds-standard-errors"})
+    numbers = {
+        "largest": largest_log_odds_error(evidence, **how),
+        "errors": list(ERRORS),
+        "epsilon": list(curve),
+        "first": ERRORS[1],
+        "second": ERRORS[2],
+        "at_first": curve[1],
+        "at_second": curve[2],
+        "beyond": ALLOWED if allowed else "",
+        "more": " more" if allowed else "",
+    }
+    return (CheckResult(check=LOG_ODDS, outcome="measured", numbers=numbers),)
 
 
 # ------------------------------------------------------------------------------------------------------------- evidence
@@ -212,15 +290,17 @@ def ranks_of(name: str, strategy: Strategy, found: MemberGuesses) -> list[int]:
     raise refuse(name, strategy, "GuessPath(), Fixed(guesses=) or Fixed(fraction=), or FractionGrid()")
 
 
-def conditions_of(evidence: MemberScores, log_odds_error: float, overlap: Overlap | None = None) -> tuple[str, ...]:
-    """What every statement from given members depends on."""
+def conditions_of(
+    evidence: MemberScores, log_odds_error: float, overlap: Overlap | None = None
+) -> tuple[Assumption, ...]:
+    """What every statement from given members rests on."""
     if overlap is not None:
         eta, share = overlap
-        propensity = f"all but a share {share:g} of each group has its propensity in [{eta:g}, {1 - eta:g}]"
+        propensity = OVERLAP.asserted(share=share, eta=eta).measured(rest=1 - eta)
     elif log_odds_error > 0.0:
-        propensity = f"no propensity is over-confident by more than {log_odds_error:g} in log-odds"
+        propensity = PROPENSITY_ERROR.asserted(error=log_odds_error)
     else:
-        propensity = "the propensities are not over-confident"
+        propensity = PROPENSITIES
     fixed = (EXACTLY_SHOWN,) if evidence.relation is Relation.ADD_REMOVE else ()
     return (*evidence.conditions, propensity, INDEPENDENT, *fixed)
 
@@ -229,21 +309,21 @@ def conditions_of(evidence: MemberScores, log_odds_error: float, overlap: Overla
 
 
 class SignedPath:
-    """The signed Poisson-binomial test at a few ranks, one exactly calibrated path (THEORY 2.8)."""
+    """The signed Poisson-binomial test at a few ranks, one exactly calibrated path (theory:zero-run#signed)."""
 
     def __init__(self, found: MemberGuesses, ranks: list[int]):
         self.found, self.ranks, self.correct = found, ranks, found.counts(ranks)
         self._parts = lru_cache(maxsize=4)(self._blocks)
 
-    def _blocks(self, epsilon: float) -> list[_poisson_binomial.Law]:
+    def _blocks(self, epsilon: float) -> list[_binomial.Law]:
         rates = special.expit(epsilon + self.found.offset[: self.ranks[-1]])
-        return _poisson_binomial.blocks(rates, self.ranks)
+        return _binomial.blocks(rates, self.ranks)
 
     def smallest(self, epsilon: float) -> float:
-        return _poisson_binomial.smallest_tail(self._parts(epsilon), self.correct)
+        return _binomial.smallest_tail(self._parts(epsilon), self.correct)
 
     def crossing(self, epsilon: float, tail: float) -> float:
-        return _poisson_binomial.crossing(self._parts(epsilon), tail)
+        return _binomial.crossing(self._parts(epsilon), tail)
 
     def p_value(self, epsilon: float, slack: float) -> float:
         return min(1.0, self.crossing(epsilon, self.smallest(epsilon)) + slack)
@@ -254,10 +334,13 @@ class SignedPath:
 
 
 def least_epsilon(curve: TradeOff, m: int, alpha: float) -> float:
-    """The smallest epsilon with m delta(epsilon) / (1 + e^epsilon) <= alpha / 4: fixed before any data (THEORY 2.8)."""
+    """The smallest epsilon with m delta(epsilon) / (1 + e^epsilon) <= alpha / 4: fixed before any data.
+
+    See theory:zero-run#signed-mu.
+    """
 
     def small(epsilon: float) -> bool:
-        return excess(m, epsilon, curve.delta(epsilon)) <= alpha / 4.0
+        return _paths.excess(m, epsilon, curve.delta(epsilon)) <= alpha / 4.0
 
     if small(0.0):
         return 0.0
@@ -280,7 +363,7 @@ def curve_p_values(
     m = found.correct.size
     path = SignedPath(found, GuessPath().ranks(m))
     epsilon = least_epsilon(curve, m, alpha) if pair is None else pair[0]
-    slack = excess(m, epsilon, curve.delta(epsilon) if pair is None else pair[1])
+    slack = _paths.excess(m, epsilon, curve.delta(epsilon) if pair is None else pair[1])
     return path.p_value(epsilon, slack), path.perfect().p_value(epsilon, slack)
 
 
@@ -343,6 +426,7 @@ def _from_members(
         size=f"{int(evidence.member.sum()):,} members, {int((~evidence.member).sum()):,} non-members",
         capped=capped,
         references=REFERENCES,
+        theory=PROOFS[correction if pure or correction != "conditional" else "conditional mu"],
         test=p_value,
     )
 
@@ -370,12 +454,12 @@ def _gate(
     if not same or not np.array_equal(other.propensity, evidence.propensity):
         raise InputError("`blind` must be the same rows with the same propensities, scored without the model.")
     if overlap is None:
-        p_value = refute_propensity(other, confidence=confidence, log_odds_error=log_odds_error).p_value or 0.0
+        p_value = propensity_p_value(other, log_odds_error=log_odds_error)
     else:
         shift, share = overlap_of(overlap)
         found = signed_guesses(other, 0.0)
         ranks = GuessPath().ranks(found.correct.size)
-        slack = partial(excess, found.correct.size, delta=share)
+        slack = partial(_paths.excess, found.correct.size, delta=share)
         p_value = _paths.p_value(ranks, found.counts(ranks), epsilon=shift, slack=slack)
     if p_value <= 1.0 - confidence:
         raise InputError(
@@ -405,8 +489,8 @@ def _level(gaussian: bool, delta: float | None, m: int, alpha: float, theta: flo
     """The (epsilon, slack) through which a parameter is tested; a function of the size alone, no data."""
     if gaussian:
         epsilon = least_epsilon(Gaussian(theta), m, alpha)
-        return epsilon, excess(m, epsilon, Gaussian(theta).delta(epsilon))
-    return theta, excess(m, theta, delta or 0.0)
+        return epsilon, _paths.excess(m, epsilon, Gaussian(theta).delta(epsilon))
+    return theta, _paths.excess(m, theta, delta or 0.0)
 
 
 def invert_signed(
@@ -421,13 +505,16 @@ def invert_signed(
         lambda theta, tail: path.crossing(level(theta)[0], tail),
         alpha=alpha,
         slack=lambda theta: level(theta)[1],
-        most=alpha / 4.0 if family is GAUSSIAN else excess(m, 0.0, delta or 0.0),
+        most=alpha / 4.0 if family is GAUSSIAN else _paths.excess(m, 0.0, delta or 0.0),
         near=near,
     )
 
 
 def _tampered(name: str, found: MemberGuesses, strategy: Strategy, family: Family, alpha: float) -> Found:
-    """The f-DP recursion on guesses that are kept with probability (1 + e^-|log-odds|) / 2 (THEORY 003-10)."""
+    """The f-DP recursion on guesses that are kept with probability (1 + e^-|log-odds|) / 2.
+
+    See theory:zero-run#tampered.
+    """
     if isinstance(strategy, GuessPath):
         raise InputError(f"`{name}` with tampering needs a number of guesses fixed in advance.", "use FractionGrid().")
     numbers = ranks_of(name, strategy, found)
@@ -450,13 +537,13 @@ def _composed(
     alpha: float,
     overlap: Overlap | None,
 ) -> Found:
-    """Distribution shift as one more mechanism (THEORY 2.7)."""
+    """Distribution shift as one more mechanism (theory:zero-run#composition)."""
     shift, share = overlap_of(overlap)
     m, right = found.correct.size, found.correct
     if family is not GAUSSIAN and isinstance(strategy, GuessPath):
         ranks = strategy.ranks(m)
         total = shifted_delta(delta or 0.0, share)
-        slack = partial(excess, m, delta=total)
+        slack = partial(_paths.excess, m, delta=total)
         theta, capped = _paths.invert(ranks, found.counts(ranks), alpha=alpha, slack=slack)
         ceiling = _paths.ceiling(ranks, alpha=alpha, slack=slack)
         words = f"{len(ranks)} numbers of guesses, calibrated as one path"
@@ -491,5 +578,5 @@ def overlap_of(overlap: Overlap | None) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def _combined(shift_mu: float) -> Family:
-    """G_sqrt(mu^2 + mu_DS^2): Gaussian mechanisms compose by squares (THEORY 003-4)."""
+    """G_sqrt(mu^2 + mu_DS^2): Gaussian mechanisms compose by squares (theory:zero-run#composition)."""
     return replace(GAUSSIAN, curve=lambda mu: Gaussian(math.hypot(mu, shift_mu)))

@@ -1,4 +1,4 @@
-"""Renyi divergences from counts of answers (`OutputCounts`): THEORY 2.10 and 002-5 to 002-9.
+"""Renyi divergences from counts of answers (`OutputCounts`): theory:private-prediction#two-cut and on.
 
 A 2-cut looks at one event. From exact limits of its two probabilities the least Bernoulli divergence is that of the
 nearest corner, both terms at the same corner; one confidence event serves every order. A k-cut uses all answers: exact
@@ -21,17 +21,23 @@ from scipy import optimize, special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import RenyiBound
-from dpaudit.divergences import as_orders, bernoulli_renyi
+from dpaudit.assumptions import Assumption
+from dpaudit.bounds import RenyiBound, guarantee_of
 from dpaudit.estimators.thresholds import Cut, poisson_mass
 from dpaudit.evidence import OutputCounts
+from dpaudit.tradeoff import as_orders, bernoulli_renyi
 
 METHODS = ("exact", "goodman", "sison-glaz", "bootstrap")
 DIRECTIONS = ("present", "absent")
 RESAMPLES = 2000
 LARGEST_ORDER = 128.0
-REFERENCES = ("Chadha et al., Auditing Private Prediction, with the corrections of THEORY 1.3",)
-ANSWERS_INDEPENDENT = "given the data set, the answers to different queries are independent"
+REFERENCES = ("Chadha et al., Auditing Private Prediction, corrected: theory:errata#paper-002",)
+ANSWERS_INDEPENDENT = Assumption(
+    id="independent-answers",
+    sentence="given the data set, the answers to different queries are independent",
+    answered_by="developer",
+    theory="theory:private-prediction#composition",
+)
 Box = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -47,6 +53,8 @@ def renyi_from_outputs(
     method: str = "exact",
 ) -> RenyiBound:
     """Lower bounds on D_a(present || absent) for every order at once.
+
+    See theory:private-prediction#two-cut, theory:private-prediction#k-cut, theory:private-prediction#composition.
 
     Parameters
     ----------
@@ -103,11 +111,12 @@ def renyi_from_outputs(
         confidence=confidence,
         relation=evidence.relation,
         method=f"{name}, {method}" + (", queries added" if compose else ""),
-        guarantee="estimate" if method != "exact" else "conditional" if conditions else "certified",
+        guarantee=guarantee_of(conditions, estimate=method != "exact"),
         assumptions=conditions,
         selection=words,
         unit=evidence.unit,
         references=REFERENCES,
+        theory="theory:private-prediction#two-cut" if cuts == 2 else "theory:private-prediction#k-cut",
     )
 
 
@@ -173,7 +182,7 @@ def _k_cut(
 
 
 def _exact_box(counts: NDArray[np.int64], alpha: float) -> Box:
-    """Clopper-Pearson limits of every answer, 2k of them at alpha / (2k) (THEORY 002-7)."""
+    """Clopper-Pearson limits of every answer, 2k of them at alpha / (2k) (theory:private-prediction#k-cut)."""
     n, level = int(counts.sum()), alpha / (2.0 * counts.size)
     lower = np.array([_binomial.lower_limit(int(x), n, level) for x in counts])
     return lower, np.array([_binomial.upper_limit(int(x), n, level) for x in counts])
@@ -304,7 +313,7 @@ def renyi_of_one_record(bound: RenyiBound, *, changed: int) -> RenyiBound:
     A mechanism with D_a <= v between neighbours has D_(a / 2^c) <= 3^c v between data sets that differ in 2^c records,
     for a >= 2^(c+1) (Mironov 2017, proposition 2). So a group's divergence at an order b >= 2 bounds that of one record
     at the order 2^c b from below by its 3^c-th part, c being the least whole number with 2^c >= `changed` (the printed
-    form takes c = `changed`: THEORY 002-14). Orders below 2 say nothing and are left out.
+    form takes c = `changed`: theory:private-prediction#group). Orders below 2 say nothing and are left out.
     """
     if not isinstance(bound, RenyiBound):
         raise InputError(f"`bound` must be a RenyiBound, got {type(bound).__name__}.")

@@ -1,12 +1,14 @@
-"""PANORAMIA: real or generated, with and without the model (`PairedScores`): THEORY 2.9 and 3c.
+"""PANORAMIA: real or generated, with and without the model (`PairedScores`): theory:panoramia#region.
 
 If real records are at most e^c times as likely as generated ones, a guess "real" without the model is right with
 probability at most sig(c), and with the model at most sig(c + epsilon). The baseline bounds c, the attack c + epsilon.
-Their difference bounds nothing: it needs an *upper* bound on c, which no sample can give (THEORY 004-1). What holds is
-the joint region, and epsilon for a closeness that the user asserts.
+Their difference bounds nothing: it needs an *upper* bound on c, which no sample can give (theory:panoramia#difference).
+What holds is the joint region, and epsilon for a divergence that the user asserts.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +16,17 @@ from scipy import special
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import ClosenessRegion
+from dpaudit.assumptions import Check, CheckResult, round_up
+from dpaudit.bounds import GENERATOR_DIVERGENCE, PanoramiaRegion
 from dpaudit.estimators import _paths
 from dpaudit.estimators.thresholds import EProcess, GuessPath, Strategy, member_guesses, refuse
 from dpaudit.evidence import PairedScores
 
+__all__ = ["GENERATOR_DIVERGENCE", "panoramia"]
+
 SMALLEST = 8
-REFERENCES = ("Kazmi et al., PANORAMIA, with the corrections of THEORY 1.5",)
+WORDS = {GuessPath: "a few numbers of guesses, calibrated as one path", EProcess: "a betting wealth"}
+REFERENCES = ("Kazmi et al., PANORAMIA, corrected: theory:errata#paper-004",)
 
 
 def panoramia(
@@ -28,19 +34,21 @@ def panoramia(
     *,
     confidence: float = 0.95,
     delta: float = 0.0,
-    closeness_slack: float = 0.0,
-    asserted_closeness: float | None = None,
+    divergence_slack: float = 0.0,
+    asserted_divergence: float | None = None,
     guesses: Strategy | None = None,
-) -> ClosenessRegion:
-    """The joint region of closeness c and leakage epsilon: with the stated confidence c >= c_lb and c + epsilon >= L.
+) -> PanoramiaRegion:
+    """The joint region of the generator's divergence c and the leakage: c >= c_lb and c + epsilon >= L, together.
+
+    See theory:panoramia#region, theory:panoramia#asserted, theory:panoramia#slack.
 
     Parameters
     ----------
-    delta, closeness_slack
-        Relaxations: an (epsilon, delta)-DP model, and (c, gamma)-closeness, real <= e^c generated + gamma.
-    asserted_closeness
-        A closeness that the user answers for. Then the whole error probability goes to c + epsilon, and
-        `region.epsilon(c)` is a conditional bound. Refused where the baseline shows more.
+    delta, divergence_slack
+        Relaxations: an (epsilon, delta)-DP model, and a generator with real <= e^c generated + gamma.
+    asserted_divergence
+        A c that the user answers for; None: that of the evidence, if any. Then the whole error probability goes to
+        c + epsilon, and `region.epsilon(c)` is a conditional bound. Refused where the baseline shows more.
     guesses
         `GuessPath(8)` (default) or `EProcess()`, stronger where leakage shows at very low recall.
     """
@@ -49,36 +57,38 @@ def panoramia(
             f"`panoramia` needs scores of real and generated items (PairedScores), got {type(evidence).__name__}."
         )
     alpha = 1.0 - check.confidence(confidence)
-    delta, gamma = check.delta(delta), check.number("closeness_slack", closeness_slack, low=0.0, high=1.0)
+    delta, gamma = check.delta(delta), check.number("divergence_slack", divergence_slack, low=0.0, high=1.0)
     strategy = GuessPath(SMALLEST) if guesses is None else guesses
     if not isinstance(strategy, GuessPath | EProcess):
         raise refuse("panoramia", strategy, "GuessPath() or EProcess()")
-    evidence = evidence.reduced()
-    closeness = _bound(evidence.baseline, evidence, strategy, alpha / 2.0, gamma)
+    evidence, asserted = evidence.reduced(), asserted_divergence
+    if asserted is None:
+        asserted = evidence.divergence
+    divergence = _bound(evidence.baseline, evidence, strategy, alpha / 2.0, gamma)
     level = alpha / 2.0
-    if asserted_closeness is not None:
-        asserted = check.number("asserted_closeness", asserted_closeness, low=0.0)
-        if asserted < closeness:
+    if asserted is not None:
+        if check.number("asserted_divergence", asserted, low=0.0) < divergence:
             raise InputError(
-                f"`asserted_closeness` must be at least what the baseline shows ({closeness:.2f}), got {asserted:g}.",
+                f"`divergence` must be at least what the baseline shows ({round_up(divergence)}), got {asserted:g}.",
                 "a generator this far from the real records cannot be asserted to be closer.",
             )
         level = alpha
     total = _bound(evidence.attack, evidence, strategy, level, 1.0 - (1.0 - gamma) * (1.0 - delta))
     perfect = _bound(evidence.included.astype(float), evidence, strategy, level, 1.0 - (1.0 - gamma) * (1.0 - delta))
-    return ClosenessRegion(
-        closeness=closeness,
+    return PanoramiaRegion(
+        divergence=divergence,
         total=total,
         confidence=confidence,
         delta=delta,
-        closeness_slack=gamma,
-        asserted=asserted_closeness,
+        divergence_slack=gamma,
+        asserted=asserted,
         ceiling=perfect,
-        selection=type(strategy).__name__,
+        selection=WORDS[type(strategy)],
         assumptions=evidence.conditions,
         unit=evidence.unit,
         size=f"{evidence.included.size:,} items, {int(evidence.included.sum()):,} real",
         references=REFERENCES,
+        theory="theory:panoramia#region" if asserted is None else "theory:panoramia#asserted",
     )
 
 
@@ -90,10 +100,45 @@ def _bound(
     m = path.size - 1
 
     def slack(x: float) -> float:
-        """Members-only guesses: at most half of the bad mass helps (THEORY 2.9)."""
+        """Members-only guesses: at most half of the bad mass helps (theory:panoramia#slack)."""
         return 0.5 * m * bad * float(special.expit(-x))
 
     if isinstance(strategy, EProcess):
         return _paths.invert_wealth(*_paths.extreme_points(path), alpha=level, slack=slack)[0]
     ranks = strategy.ranks(m)
     return _paths.invert(ranks, [int(path[rank]) for rank in ranks], alpha=level, slack=slack)[0]
+
+
+# --------------------------------------------------------------------------------------------- beside an audit's bounds
+
+NO_TEST = "generated records bound epsilon only for a generator divergence that somebody asserts"
+ASSERTED = Check(
+    id="asserted",
+    measured=(
+        "If the generator's divergence is at most {divergence:g}, as is asserted, epsilon >= {epsilon:down} at delta "
+        "{delta:g} with {confidence:percent} confidence."
+    ),
+    theory="theory:panoramia#asserted",
+)
+
+
+def baseline_p_value(evidence: PairedScores) -> float:
+    """p-value of "the generator's divergence is 0": the baseline, which never saw the model, cannot tell the pairs."""
+    evidence = evidence.reduced()
+    path, strategy = member_guesses(evidence.baseline, evidence), GuessPath(SMALLEST)
+    ranks = strategy.ranks(path.size - 1)
+    return _paths.p_value(ranks, [int(path[rank]) for rank in ranks], epsilon=0.0, slack=lambda x: 0.0)
+
+
+def results(evidence: PairedScores, bounds: Any, *, delta: float, confidence: float) -> tuple[CheckResult, ...]:
+    """Epsilon for the divergence that somebody answers for."""
+    (region,) = bounds
+    if region.asserted is None:
+        return ()
+    numbers = {
+        "divergence": region.asserted,
+        "epsilon": region.epsilon().epsilon,
+        "delta": region.delta,
+        "confidence": confidence,
+    }
+    return (CheckResult(check=ASSERTED, outcome="measured", numbers=numbers),)

@@ -1,4 +1,5 @@
-"""Bounds from many independent runs (`RunScores`): THEORY 2.2 and 3a. (Runs that arrive one by one: `streams.py`.)
+"""Bounds from many independent runs (`RunScores`): theory:multi-run#fisher, theory:selection#null-ranks. (Runs that
+arrive one by one: `streams.py`.)
 
 The statement tested is a trade-off curve f: at some false-positive rate a, the false-negative rate is at least f(a).
 The default test combines the two exact binomial p-values by Fisher's rule and takes the worst a; it is exact for any
@@ -20,8 +21,8 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.bounds import LowerBound, NotComparable, Relation
-from dpaudit.estimators import _inversion
+from dpaudit.bounds import LowerBound, check_family, convert, guarantee_of
+from dpaudit.estimators import _paths
 from dpaudit.estimators.thresholds import (
     Band,
     Cut,
@@ -56,7 +57,7 @@ def clopper_pearson_epsilon(
     """Classic lower bound on epsilon from one threshold fixed in advance; the error is split evenly over the two rates.
 
     max(0, log((1 - FNR_u - delta) / FPR_u), log((1 - FPR_u - delta) / FNR_u)) with exact upper limits at alpha/2 each
-    (THEORY 2.2). One confidence event covers every delta.
+    (theory:multi-run#clopper-pearson). One confidence event covers every delta.
 
     >>> f"{clopper_pearson_epsilon(false_positives=0, negatives=100, false_negatives=0, positives=100):.4f}"
     '3.2813'
@@ -68,7 +69,9 @@ def clopper_pearson_epsilon(
 def clopper_pearson_mu(
     *, false_positives: int, negatives: int, false_negatives: int, positives: int, confidence: float = 0.95
 ) -> float:
-    """Classic lower bound on mu of Gaussian DP from one threshold fixed in advance, never below 0 (THEORY 2.2, 001-5).
+    """Classic lower bound on mu of Gaussian DP from one threshold fixed in advance, never below 0.
+
+    See theory:multi-run#clopper-pearson.
 
     >>> f"{clopper_pearson_mu(false_positives=0, negatives=100, false_negatives=0, positives=100):.4f}"
     '3.5928'
@@ -108,7 +111,7 @@ def _box_mu(fpr: float, fnr: float) -> float:
 
 
 def fisher_p_value(curve: TradeOff, cut: Cut) -> float:
-    """p-value of "at least as private as this curve", from one cut (THEORY 2.2, tight form).
+    """p-value of "at least as private as this curve", from one cut (theory:multi-run#fisher, tight form).
 
     sup over the unknown false-positive rate a of w (1 - log w), w = P(Bin(n0, a) <= x0) P(Bin(n1, f(a)) <= x1). On a
     grid each cell takes the larger factor of either end, so a coarse grid loses power, never validity. Blocks of cells
@@ -162,6 +165,8 @@ def epsilon_from_runs(
 ) -> LowerBound:
     """Lower bound on epsilon at `delta`, with no assumption on the mechanism.
 
+    See theory:multi-run#fisher, theory:selection#null-ranks, theory:adjacency#relations.
+
     With probability at least `confidence`, the mechanism is not (e, delta)-DP under the evidence's relation for any e
     below the bound. It holds for any number of runs; it says nothing about other relations.
 
@@ -199,9 +204,11 @@ def mu_from_runs(
 ) -> LowerBound:
     """Lower bound on mu: the mechanism is not mu'-Gaussian-DP for any mu' below it.
 
+    See theory:multi-run#fisher.
+
     With `delta`, the epsilon that mu implies is given too, and holds only if the trade-off curve is Gaussian:
-    randomised response with epsilon 1 would be reported as 5.58 this way (THEORY 0.2). The bound on mu itself needs
-    no such assumption.
+    randomised response with epsilon 1 would be reported as 5.58 this way (theory:curves#gaussian-family). The bound on
+    mu itself needs no such assumption.
     """
     return _from_runs("mu_from_runs", evidence, GAUSSIAN, delta, confidence, threshold, test)
 
@@ -216,6 +223,8 @@ def family_from_runs(
     test: str = "fisher",
 ) -> LowerBound:
     """Lower bound on the parameter of any one-parameter family of curves, such as `accounting.dp_sgd_family(...)`.
+
+    See theory:multi-run#families.
 
     Rejecting the curve of `theta` needs no assumption; the converted epsilon (with `delta`) holds if the mechanism's
     curve is a member of the family.
@@ -254,19 +263,21 @@ def _from_runs(
         share = 1 if cuts.estimate else len(cuts.cuts)
         theta, capped = max(objective_at(cut, family, slack, spent / share) for cut in cuts.cuts), False
         method, p_value = "Clopper-Pearson limits of both error rates", None
+        theory = "theory:multi-run#clopper-pearson"
     else:
         theta, capped = _invert(family, cuts, alpha)
         method, p_value = "Fisher's combination of both error rates, exact", _tester(family, cuts)
+        theory = "theory:multi-run#fisher"
     converted, conversion = (theta, ()) if free else convert(family, theta, delta)
-    guarantee = "estimate" if cuts.estimate else "conditional" if (*evidence.conditions, *conversion) else "certified"
+    rests = (*evidence.conditions, *conversion)
     return LowerBound(
         epsilon=converted,
         delta=delta,
         confidence=confidence,
         relation=evidence.relation,
         method=method,
-        guarantee=guarantee,
-        assumptions=(*evidence.conditions, *conversion),
+        guarantee=guarantee_of(rests, estimate=cuts.estimate),
+        assumptions=rests,
         mu=theta if family is GAUSSIAN else None,
         theta=theta,
         parameter=family.parameter,
@@ -277,6 +288,7 @@ def _from_runs(
         size=f"{evidence.present.size:,} runs with, {evidence.absent.size:,} without",
         capped=capped,
         references=REFERENCES,
+        theory=theory,
         test=p_value,
     )
 
@@ -293,22 +305,6 @@ def needs_runs(name: str, evidence: object) -> RunScores:
         "OutputCounts": "use `estimators.renyi_from_outputs`.",
     }.get(kind)
     raise InputError(f"`{name}` needs scores from independent runs (RunScores), got {kind}.", hint)
-
-
-def check_family(family: Family, found: Relation) -> None:
-    """Refuse curves that were made for another adjacency."""
-    if family.relation is not None and family.relation != found:
-        raise NotComparable(
-            f"the family is for {family.relation} adjacency, the evidence for {found}: the two cannot be compared."
-        )
-
-
-def convert(family: Family, theta: float, delta: float | None) -> tuple[float | None, tuple[str, ...]]:
-    """The epsilon that a bound on theta implies, and the assumption it rests on; an infinite one is no finding."""
-    if delta is None:
-        return None, ()
-    epsilon = family.epsilon(theta, delta)
-    return (epsilon, (family.assumption,)) if epsilon < math.inf else (None, ())
 
 
 def objective_at(cut: Cut, family: Family, slack: float, alpha: float) -> float:
@@ -339,7 +335,7 @@ def _invert(family: Family, cuts: Cuts, alpha: float) -> tuple[float, bool]:
     best, capped = 0.0, False
     promising = sorted(cuts.cuts, key=lambda cut: -_box_mu(*_box(cut, level / 2.0)))
     for cut in promising:
-        best, capped = _inversion.bisect(
+        best, capped = _paths.bisect(
             lambda theta, cut=cut: fisher_p_value(family.curve(theta), cut) <= level,  # type: ignore[misc]
             cap=family.cap,
             tolerance=family.tolerance,
@@ -378,6 +374,8 @@ def by_step(
 ) -> dict[int, LowerBound]:
     """A lower bound after each of several steps of the same runs, all true together with the stated confidence.
 
+    See theory:selection#steps.
+
     Scores of one run at different steps depend on each other, so each step gets confidence 1 - alpha / K (a union over
     the K steps). The best of them may be quoted. One step that was fixed before anything ran needs none of this: give
     its evidence to the estimator itself.
@@ -397,13 +395,8 @@ def by_step(
     for step, runs in evidence.items():
         one = bound(runs, confidence=1.0 - alpha / count, **settings)
         words = f"{one.selection}; union over {count} steps"
-        paid = None if one.test is None else _paid_for(one.test, count)
-        found[step] = replace(one, confidence=confidence, simultaneous=count, selection=words, test=paid)
+        found[step] = replace(one.paid_for(count, confidence), simultaneous=count, selection=words)
     return found
-
-
-def _paid_for(test: Callable[[float], float], count: int) -> Callable[[float], float]:
-    return lambda theta: min(1.0, count * test(theta))
 
 
 # -------------------------------------------------------------------------------------- a whole curve as one statement
@@ -417,6 +410,8 @@ def epsilon_curve_from_runs(
     threshold: Strategy | None = None,
 ) -> tuple[LowerBound, ...]:
     """Lower bounds on epsilon at several deltas that hold *together* with the stated confidence.
+
+    See theory:multi-run#epsilon-curve, theory:selection#band.
 
     One Clopper-Pearson box for each cut is one confidence event, and every eps(delta) is read off it: a fixed cut, the
     ranks of a `RankGrid` (boxes at alpha / K), or all thresholds by `Band()` (the default).
@@ -451,13 +446,14 @@ def epsilon_curve_from_runs(
             confidence=confidence,
             relation=evidence.relation,
             method="Clopper-Pearson limits of both error rates",
-            guarantee="conditional" if evidence.conditions else "certified",
+            guarantee=guarantee_of(evidence.conditions),
             assumptions=evidence.conditions,
             selection=words,
             unit=evidence.unit,
             size=f"{evidence.present.size:,} runs with, {evidence.absent.size:,} without",
             simultaneous=len(wanted),
             references=REFERENCES,
+            theory="theory:multi-run#epsilon-curve",
         )
         for delta in wanted
     )

@@ -32,6 +32,23 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.evidence import CanaryScores, MemberScores, PairedScores, RunScores
 
+__all__ = [
+    "Band",
+    "EProcess",
+    "Fixed",
+    "FractionGrid",
+    "GuessPath",
+    "Guesses",
+    "HeldOut",
+    "MemberGuesses",
+    "RankGrid",
+    "Strategy",
+    "Uncorrected",
+    "guesses_from_canaries",
+    "guesses_from_members",
+    "member_guesses",
+]
+
 NULL_FRACTIONS = (0.005, 0.02, 0.08, 0.16, 0.32, 0.5)
 EXTREME_RANKS = (1, 3, 10, 30)
 EXTREME_FROM = 2000
@@ -40,7 +57,9 @@ TIES, SPLIT, TAMPER = 0x74696573, 0x73706C74, 0x74616D70  # names of the random 
 
 @dataclass(frozen=True)
 class RankGrid:
-    """Thresholds at null ranks fixed before the data (THEORY 3a); None: six fractions of the number of null runs.
+    """Thresholds at null ranks fixed before the data; None: six fractions of the number of null runs.
+
+    See theory:selection#null-ranks.
 
     For epsilon, 2,000 or more null runs add the ranks 1, 3, 10 and 30: the lowest fraction alone would cap epsilon.
     """
@@ -55,7 +74,10 @@ class RankGrid:
 
 @dataclass(frozen=True)
 class GuessPath:
-    """Every number of guesses m 2^-j down to `smallest`, as one exactly calibrated path (THEORY 3b)."""
+    """Every number of guesses m 2^-j down to `smallest`, as one exactly calibrated path.
+
+    See theory:selection#guess-path.
+    """
 
     smallest: int = 5
 
@@ -86,7 +108,7 @@ class FractionGrid:
 
 @dataclass(frozen=True)
 class EProcess:
-    """Bets on the guesses in order of confidence; the stopping rank is free (THEORY 2.13)."""
+    """Bets on the guesses in order of confidence; the stopping rank is free (theory:sequential#guess-wealth)."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +144,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Band:
-    """All thresholds at once, by an exact simultaneous band (THEORY 3a); for a whole eps(delta) curve."""
+    """All thresholds at once, by an exact simultaneous band (theory:selection#band); for a whole eps(delta) curve."""
 
 
 @dataclass(frozen=True)
@@ -413,7 +435,7 @@ class MemberGuesses:
         return [int(self.correct[:rank].sum()) for rank in ranks]
 
     def under(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> MemberGuesses:
-        """The same guesses in the same order, with other bounds of the log-odds of membership (THEORY 2.8).
+        """The same guesses in the same order, with other bounds of the log-odds of membership (theory:zero-run#signed).
 
         A member guess is credited to the features by the upper bound, the other by the lower one. Where a bound is
         infinite and the guess goes against it, the features are given no say: the guess counts as any other.
@@ -427,7 +449,9 @@ class MemberGuesses:
 def guesses_from_members(
     evidence: MemberScores, lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> MemberGuesses:
-    """Rank the rows and take the guesses; `lower` and `upper` bound the log-odds of membership (THEORY 2.8).
+    """Rank the rows and take the guesses; `lower` and `upper` bound the log-odds of membership.
+
+    See theory:zero-run#signed.
 
     Ties are broken by the evidence as it is, whatever the bounds: a wider bound leaves every guess in its place.
     """
@@ -489,3 +513,21 @@ def held_out_canaries(strategy: HeldOut, evidence: CanaryScores) -> tuple[Canary
 
 def _rows(evidence: CanaryScores, rows: NDArray[np.intp]) -> dict[str, Any]:
     return {"scores": evidence.scores[rows], "included": evidence.included[rows], "ids": None, "group": None}
+
+
+def needs_coins(name: str, evidence: object) -> CanaryScores:
+    """The evidence, one coin a unit, or an error that names what to do instead."""
+    if not isinstance(evidence, CanaryScores):
+        kind = type(evidence).__name__
+        hint = {
+            "RunScores": f"use `estimators.{name.replace('canaries', 'runs')}` for independent runs.",
+            "MemberScores": "use `estimators.epsilon_from_members` where nobody flipped coins.",
+            "PairedScores": "use `estimators.panoramia`.",
+        }.get(kind)
+        raise InputError(f"`{name}` needs coin-flipped canaries of one run (CanaryScores), got {kind}.", hint)
+    if evidence.assignment == "split":
+        raise InputError(
+            f"`{name}` needs fair, independent coins, got a split of fixed size.",
+            "`evidence.thinned(seed=...)` re-randomises it to coins; it then certifies substitute adjacency.",
+        )
+    return evidence.reduced()

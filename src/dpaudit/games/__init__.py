@@ -1,4 +1,4 @@
-"""How evidence is produced: each game is a frozen value with `play(seed=...)`.
+"""How evidence is produced: each game is a frozen value that can be played (`game` says what that means).
 
 | game | what it needs | evidence | coins |
 |---|---|---|---|
@@ -9,63 +9,71 @@
 | `Observational` | a trained model, its rows, a proxy; no run | `CanaryScores` | one fair coin a unit, after training |
 | `ZeroRun` | a released model's scores of known members and non-members | `MemberScores` | fair coins take the rows |
 | `Panoramia` | known members, a generator, a model's outputs | `PairedScores` | one fair coin a pair, after training |
-| `ObservationalTable` | a table, a model or its predictions, as files | `CanaryScores` | as `Observational` |
-| `ZeroRunTable` | a table of members and non-members with scores, as files | `MemberScores` | as `ZeroRun` |
-| `PanoramiaTable` | a table of members, and a model or losses, as files | `PairedScores` | as `Panoramia` |
+| `FromEvidence` | scores that are already there | any | none |
 
 `held_out_membership` is the interventional comparison of an observational audit: a random hold-out of non-members.
 `GradientsInOneRun` and `RecordsInOneRun` are such `scores`, of one training by the batched trainer.
 
-The coins are drawn from the seed before anything runs. `commitment(seed)` is a hash that may be published before
-training; whoever is told the seed afterwards recomputes it (`verify`). It hides the coins as long as nobody can guess
-the seed, so take one of 128 random bits.
+The coins are drawn from the seed before anything runs. `commitment(game, seed)` is a hash that may be published before
+training; whoever is told the seed afterwards computes it again (`check_commitment`). It hides the coins as long as
+nobody can guess the seed, so take one of 128 random bits.
 """
 
-from dpaudit.games._coins import verify
-from dpaudit.games.multi_run import Distinguisher, MultiRun, Score
-from dpaudit.games.observational import Observational, Played, held_out_membership
-from dpaudit.games.one_run import OneRun
-from dpaudit.games.panoramia import Panoramia, PanoramiaPlayed
-from dpaudit.games.panoramia_table import PanoramiaOfTable, PanoramiaTable
-from dpaudit.games.prediction import Prediction
-from dpaudit.games.tables import ObservationalTable
-from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
-from dpaudit.games.zero_run import ZeroPlayed, ZeroRun
-from dpaudit.games.zero_run_table import ZeroRunTable
-
-Game = (
-    MultiRun
-    | OneRun
-    | TrainedRuns
-    | Prediction
-    | Observational
-    | ObservationalTable
-    | ZeroRun
-    | ZeroRunTable
-    | Panoramia
-    | PanoramiaTable
+from dpaudit.games.from_evidence import FromEvidence, if_evidence
+from dpaudit.games.game import (
+    HINT,
+    RUNNER,
+    Comparison,
+    Control,
+    Game,
+    Play,
+    Runner,
+    check_commitment,
+    commitment,
+    fingerprint,
+    hides,
+    is_game,
+    plan_of,
 )
-"""Whatever can be played."""
+from dpaudit.games.multi_run import Distinguisher, MultiRun, Score, from_score
+from dpaudit.games.observational import Observational, held_out_membership
+from dpaudit.games.one_run import OneRun
+from dpaudit.games.panoramia import Panoramia
+from dpaudit.games.prediction import Prediction
+from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
+from dpaudit.games.zero_run import ZeroRun
+
+GAMES = (MultiRun, OneRun, Prediction, Observational, ZeroRun, Panoramia, FromEvidence, TrainedRuns)
+"""The games of this library, listed by hand."""
 
 __all__ = [
+    "GAMES",
+    "HINT",
+    "RUNNER",
+    "Comparison",
+    "Control",
     "Distinguisher",
+    "FromEvidence",
+    "Game",
     "GradientsInOneRun",
     "MultiRun",
     "Observational",
-    "ObservationalTable",
     "OneRun",
     "Panoramia",
-    "PanoramiaOfTable",
-    "PanoramiaPlayed",
-    "PanoramiaTable",
-    "Played",
+    "Play",
     "Prediction",
     "RecordsInOneRun",
+    "Runner",
     "Score",
     "TrainedRuns",
-    "ZeroPlayed",
     "ZeroRun",
-    "ZeroRunTable",
+    "check_commitment",
+    "commitment",
+    "fingerprint",
+    "from_score",
     "held_out_membership",
-    "verify",
+    "hides",
+    "if_evidence",
+    "is_game",
+    "plan_of",
 ]

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import InitVar, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._sources import file_digests, file_names
 from dpaudit._validate import InputError
+from dpaudit.assumptions import Assumption, Check
 from dpaudit.bounds import Relation, relation
 from dpaudit.evidence import RunScores
-from dpaudit.execution import Execution, RunFailed, distinct_seeds, fingerprint, kept_runs, load_function, takes
-from dpaudit.games import _coins
-
-PURPOSE = "worlds of runs"
+from dpaudit.execution import (
+    Execution,
+    RunFailed,
+    distinct_seeds,
+    file_digests,
+    file_names,
+    load_function,
+    paired_worlds,
+    takes,
+)
+from dpaudit.games.game import RUNNER, Play, Runner, plan_of
 
 
 class Score(Protocol):
@@ -46,6 +52,8 @@ class MultiRun:
         another in its place), "zero-out", "label".
     runs
         Runs in each world.
+    unit
+        What one record stands for, such as "record" or "user".
     block
         Runs a job. More than one is for scores that take less than a few milliseconds.
     files
@@ -58,54 +66,57 @@ class MultiRun:
     unit: str = "record"
     block: int = 1
     files: tuple[str, ...] = ()
+    folder: InitVar[str | Path] = "."
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "relation", relation(self.relation))
-        check.unit(self.unit)
+    kind: ClassVar[str] = "multi-run"
+    purpose: ClassVar[str] = "worlds of runs"
+    evidence_type: ClassVar[type] = RunScores
+    assumptions: ClassVar[tuple[Assumption, ...]] = ()
+    checks: ClassVar[tuple[Check, ...]] = ()
+    attempts: ClassVar[int] = 1
+
+    def __post_init__(self, folder: str | Path) -> None:
         check.count("runs", self.runs, low=1)
         check.count("block", self.block, low=1)
-        if isinstance(self.score, str):
-            object.__setattr__(self, "score", load_function(self.score))
+        settle(self, "score", folder)
         check_score_call(self.score)
-        check_score_relation(self.score, self.relation)
-        object.__setattr__(self, "files", file_names(self.files))
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The world of each run: of every two runs one is with the record, and a coin says which."""
-        return _coins.paired_worlds(seed, PURPOSE, self.runs)
+        return paired_worlds(seed, self.purpose, self.runs)
 
-    def commitment(self, seed: int) -> str:
-        """A hash that commits to the order of the worlds."""
-        return _coins.commitment(seed, PURPOSE, self.coins(seed))
+    def plan(self, seed: int) -> dict[str, Any]:
+        """How the runs are cut into jobs does matter, who runs them does not."""
+        return plan_of(self, files=file_digests(self.files))
 
-    def fingerprint(self, seed: int) -> str:
-        """What a store of these runs belongs to; how they are cut into jobs does matter, who runs them does not."""
-        return fingerprint([replace(self, files=()), seed, file_digests(self.files)])
-
-    def play(
-        self,
-        *,
-        seed: int,
-        execution: Execution | None = None,
-        store: str | Path | None = None,
-        fresh: bool = False,
-        title: str = "runs",
-    ) -> RunScores:
-        """Run everything that the store does not have yet; the same evidence from any number of workers.
-
-        `fresh` forgets what the store has.
-        """
+    def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
+        """Run everything that the store does not have yet; the same evidence from any number of workers."""
         worlds, seeds = self.coins(seed), distinct_seeds(seed, "runs", 2 * self.runs)
         jobs = [
             (start, worlds[start : start + self.block].tolist(), seeds[start : start + self.block])
             for start in range(0, 2 * self.runs, self.block)
         ]
-        with kept_runs(store, plan=partial(self.fingerprint, seed), fresh=fresh) as kept:
-            parts = (execution or Execution()).map(_Runner(self.score), jobs, store=kept, title=title)
+        parts = runner.map(_Runs(self.score), jobs)
         scores = np.array([score for part in parts for score in part])
-        return RunScores(
+        evidence = RunScores(
             present=scores[worlds], absent=scores[~worlds], relation=self.relation, unit=self.unit, seed=seed
         )
+        return Play(evidence=(evidence,))
+
+
+def from_score(score: Any, *, relation: Relation | str, runs: int, unit: str = "record") -> MultiRun:
+    """The game of a score and nothing else: many runs of it."""
+    return MultiRun(score=score, relation=relation, runs=runs, unit=unit)  # type: ignore[arg-type]  # checked there
+
+
+def settle(game: Any, name: str, folder: str | Path) -> None:
+    """What every game does that calls a function of the user: load it, find its files, and compare the relations."""
+    object.__setattr__(game, "relation", relation(game.relation))
+    check.unit(game.unit)
+    object.__setattr__(game, "files", file_names(game.files, folder))
+    if isinstance(getattr(game, name), str):
+        object.__setattr__(game, name, load_function(getattr(game, name), field=name, folder=folder))
+    check_score_relation(getattr(game, name), game.relation)
 
 
 def check_score_call(score: Any) -> None:
@@ -129,11 +140,11 @@ def check_score_relation(score: Any, asked: Relation) -> None:
 
 def run_batch(score: Score, jobs: list[tuple[int, list[bool], list[int]]], execution: Execution) -> list[float]:
     """The scores of a few jobs (number of the first run, worlds, seeds), in order."""
-    return [value for part in execution.map(_Runner(score), jobs) for value in part]
+    return [value for part in execution.map(_Runs(score), jobs) for value in part]
 
 
 @dataclass(frozen=True)
-class _Runner:
+class _Runs:
     """One job: a few runs in the order of the plan."""
 
     score: Any

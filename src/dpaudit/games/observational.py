@@ -2,65 +2,114 @@
 
 After training, a fair coin a unit decides whether the adversary is shown the protected value that was trained on or one
 that a proxy drew for the same record (paper 000, algorithms 1 and 2). It sees the model and must say which. Labels, any
-column or set of columns, numbers and whole records are the same game with another `proxy`:
+column or set of columns, numbers and whole records are the same game with another `counterfactual`:
 
-| audited | `values` | `proxy` | `target` | relation |
+| audited | `values` | `counterfactual` | `target` | relation |
 |---|---|---|---|---|
 | labels | class numbers | `Categorical` | `Categorical` of the model's probabilities | label |
-| categorical input columns | class numbers (`proxies.encode`) | `Categorical` | `proxies.posterior` | label |
+| categorical input columns | class numbers (`encode`) | `Categorical` | `counterfactuals.posterior` | label |
 | a numeric input column | numbers | `Normal`, `Residuals` | `NumericPosterior` | label |
 | membership | numbers of records | `Fresh` | `Table` | substitute |
 
 Everything rests on the proxy: if its values can be told from true ones without the model, the attack wins without a
 leak. `shift` is tau, the mean total variation between the two laws, that the auditor answers for; `log_ratio` is the
-stronger multiplicative form. The *blind* attack is played beside every game, on the same coins; `estimators.
-refute_proxy` says whether it refutes the proxy, and `da.audit` then blocks the number.
+stronger multiplicative form. The *blind* attack is a control of every play, on the same coins; where it refutes the
+proxy, `da.audit` reports no number.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
+from dpaudit._compute import one_thread
 from dpaudit._validate import InputError
-from dpaudit.attacks import blind
+from dpaudit.assumptions import Assumption, Check, CheckResult, as_assumptions
+from dpaudit.attacks import baselines
 from dpaudit.attacks.reference import REFERENCE_ATTACKS, likelihood_ratio
 from dpaudit.bounds import Relation, relation
+from dpaudit.counterfactuals import Categorical, Fresh, Law, Normal, Proxy, Residuals, calibration
 from dpaudit.evidence import ONE_ROW_A_UNIT, CanaryScores, MemberScores
-from dpaudit.execution import Execution, fingerprint, stream
-from dpaudit.games import _coins
-from dpaudit.proxies import Calibration, Categorical, Fresh, Law, Normal, Proxy, Residuals, calibration
+from dpaudit.execution import fair_coins, stream
+from dpaudit.games._observational_table import Sources, class_numbers, numeric_features, ratio_a_row
+from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
+from dpaudit.inputs.tables import Table, cut_columns, unit_word
 
-PURPOSE = "coins of observed rows"
-FRESH = "fresh and training records are independent draws from one source, and no fresh record was trained on"
-INDEPENDENT = "given the rest of the records, true values of different units are independent of each other"
-
-
-def no_shift(unit: str) -> str:
-    """What tau = 0 means, as a sentence."""
-    return f"tau = 0: without the model nobody can tell a {unit}'s proxy values from true ones"
-
-
-def independent_within(unit: str) -> str:
-    """What rows of one unit need, for the proxy draws them one by one."""
-    return f"given the rest of its records, the true values of one {unit} are independent of each other"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Played:
-    """One play: the evidence, the blind attack on the same coins (one part a fold), and what was measured beside."""
-
-    evidence: CanaryScores | MemberScores
-    blind: tuple[CanaryScores | MemberScores, ...]
-    calibration: Calibration | None
-    canaries: NDArray[np.intp] = field(repr=False)
-    """The rows that were played with."""
+NO_SHIFT = Assumption(
+    id="counterfactual-right",
+    sentence="tau = 0: without the model nobody can tell a {unit}'s proxy values from true ones",
+    answered_by="auditor",
+    tested_by=("blind-values",),
+    theory="theory:observational#shift",
+)
+"""What tau = 0 means."""
+FRESH = Assumption(
+    id="fresh-records",
+    sentence="fresh and training records are independent draws from one source, and no fresh record was trained on",
+    answered_by="data holder",
+    tested_by=("blind-values",),
+    theory="theory:observational#shift",
+)
+INDEPENDENT = Assumption(
+    id="independent-values",
+    sentence="given the rest of the records, true values of different units are independent of each other",
+    answered_by="data holder",
+    theory="theory:observational#shift",
+)
+WITHIN_UNIT = Assumption(
+    id="independent-within-unit",
+    sentence="given the rest of its records, the true values of one {unit} are independent of each other",
+    answered_by="data holder",
+    tested_by=("blind-values",),
+    theory="theory:observational#shift",
+)
+"""What rows of one unit need, for counterfactual values are drawn one by one."""
+LOG_RATIO = Assumption(
+    id="log-ratio",
+    sentence="for each shown value, |log of true over proxy distribution| is within its bound (at most {ratio:up3})",
+    answered_by="auditor",
+    tested_by=("blind-values",),
+    theory="theory:observational#log-ratio",
+)
+LESS_CERTAIN = "A proxy that knows what the blind attack knows: train it on more data, or on the columns named below."
+WANTS_FEATURES = (
+    "`features` would let a recalibrated proxy be put to the test; on the proxy's own predictions alone it would pass "
+    "by construction."
+)
+WANTS_HELD_OUT = "`calibration_fraction` rows would let the proxy be recalibrated, for one more attempt."
+WANTS_SHIFT = "A `shift` that you answer for, at least as large as the one that the blind attack shows, gives a bound."
+BLIND_VALUES = Check(
+    id="blind-values",
+    passed=(
+        "Control passed: an attack that never saw the model, {how}, does not tell true from proxy values "
+        "(p = {p_value:p}; refuted at {level:g}, and could at best notice tau of {notices:.2g}). That proves nothing: "
+        "a better one might."
+    ),
+    refuted=(
+        "Control refuted: an attack that never saw the model, {how}, tells true values from the proxy's "
+        "(p = {p_value:p}; refuted at {level:g}, and could at best notice tau of {notices:.2g}), so what the attack "
+        "finds may not be attributed to the model."
+    ),
+    not_run="Control not tried: without features, or with so few rows, a blind attack has nothing to go by.",
+    refutes="counterfactual-right",
+    level=0.05,
+    theory="theory:observational#blind-gate",
+)
+CALIBRATION = Check(
+    id="calibration",
+    measured=(
+        "The proxy is off by {points:.2g} points on average (calibration), and explains {explained:.0f}% of the "
+        "log-loss (fidelity): {log_loss:.3g} against {blank:.3g} of one that knows only how often each value occurs."
+    ),
+)
+GIVEAWAYS = Check(id="giveaways", measured="Where true values part most from the proxy's: {listed}.")
+Evidence = CanaryScores | MemberScores
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,8 +120,8 @@ class Observational:
     ----------
     values
         The protected value of every row, as it was trained on.
-    proxy
-        The law from which counterfactual values are drawn: any of `dpaudit.proxies`.
+    counterfactual
+        The law from which counterfactual values are drawn: any of `dpaudit.counterfactuals`.
     target
         What the audited model says of a shown value: a law (`density`).
     reference
@@ -86,21 +135,23 @@ class Observational:
         between all values of a unit together, which may be as large as the sum over its rows.
     log_ratio
         Instead of tau: a bound on |log true law / proxy law| for every shown value, one number or one a row
-        (THEORY 000-5). The evidence is then `MemberScores`.
+        (theory:observational#log-ratio). The evidence is then `MemberScores`.
     group, unit
         Rows of one unit share a coin. Without a group, that no two rows belong to one unit is a printed assumption.
-    held_out
-        Share of the units that are never canaries: on them the proxy is recalibrated if the gate is blocked.
+    calibration_fraction
+        Share of the units that are never canaries: on them the proxy is recalibrated if a control refutes it.
     sample
         Play with this many units, drawn at random; None: all of them, m = n.
-    offered
+    population
         How many rows there were, if these are a sample of them already.
     assumed
-        Further sentences that the evidence rests on.
+        Whatever else the evidence rests on.
+    source
+        Where the rows come from, for the record.
     """
 
     values: Any
-    proxy: Proxy
+    counterfactual: Proxy
     target: Law
     reference: Law | None = None
     attack: str = "likelihood-ratio"
@@ -111,25 +162,43 @@ class Observational:
     log_ratio: Any = None
     group: Any = None
     unit: str = "record"
-    held_out: float = 0.0
+    calibration_fraction: float = 0.0
     sample: int | None = None
-    offered: int | None = None
-    assumed: tuple[str, ...] = ()
+    population: int | None = None
+    assumed: tuple[Assumption, ...] = ()
+    source: dict[str, Any] | None = None
+
+    kind: ClassVar[str] = "observational"
+    relation_of_tables: ClassVar[Relation] = Relation.LABEL
+    purpose: ClassVar[str] = "coins of observed rows"
+    assumptions: ClassVar[tuple[Assumption, ...]] = (
+        NO_SHIFT,
+        FRESH,
+        INDEPENDENT,
+        WITHIN_UNIT,
+        LOG_RATIO,
+        ONE_ROW_A_UNIT,
+    )
+    checks: ClassVar[tuple[Check, ...]] = (BLIND_VALUES, CALIBRATION, GIVEAWAYS)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values)
         rows = len(values) if values.ndim else 0
-        if not rows or len(self.proxy) != rows:
-            raise InputError(f"`values` and `proxy` must have the same rows, got {rows} and {len(self.proxy)}.")
-        whole = isinstance(self.proxy, Fresh)
+        if not rows or len(self.counterfactual) != rows:
+            raise InputError(
+                f"`values` and `counterfactual` must have the same rows, got {rows} and {len(self.counterfactual)}."
+            )
+        whole = isinstance(self.counterfactual, Fresh)
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             raise InputError("`values` must be finite, got a gap.", "dropping rows is a selection; give them a value.")
-        if isinstance(self.proxy, Categorical):
-            values = _class_numbers(values, self.proxy.classes)
+        if isinstance(self.counterfactual, Categorical):
+            values = class_numbers(values, self.counterfactual.classes)
             for name, law in (("target", self.target), ("reference", self.reference)):
-                if isinstance(law, Categorical) and law.probabilities.shape != self.proxy.probabilities.shape:
-                    shapes = f"{law.probabilities.shape} and {self.proxy.probabilities.shape}"
-                    raise InputError(f"`{name}` and `proxy` must have the same rows and classes, got {shapes}.")
+                if isinstance(law, Categorical) and law.probabilities.shape != self.counterfactual.probabilities.shape:
+                    shapes = f"{law.probabilities.shape} and {self.counterfactual.probabilities.shape}"
+                    raise InputError(
+                        f"`{name}` and `counterfactual` must have the same rows and classes, got {shapes}."
+                    )
         elif not whole and (values.ndim != 1 or values.dtype.kind not in "fiu"):
             raise InputError(f"`values` must be one number a row for this proxy, got {values.dtype} {values.shape}.")
         asked = self.relation if self.relation is not None else Relation.SUBSTITUTE if whole else Relation.LABEL
@@ -138,11 +207,11 @@ class Observational:
                 f"`relation` must be {'substitute' if whole else 'label'} for this proxy, got {asked!s}.",
                 "a proxy for one attribute certifies its replacement, fresh records that of the whole record.",
             )
-        if whole and np.intersect1d(values, self.proxy.records).size and values.ndim == 1:  # type: ignore[attr-defined]
-            raise InputError("`proxy` must hold fresh records only, got one of the training records.")
+        if whole and np.intersect1d(values, self.counterfactual.records).size and values.ndim == 1:  # type: ignore[attr-defined]
+            raise InputError("`counterfactual` must hold fresh records only, got one of the training records.")
         check.choice("attack", self.attack, REFERENCE_ATTACKS)
         check.number("shift", self.shift, low=0.0, high=1.0)
-        held = check.number("held_out", self.held_out, low=0.0, high=0.9)
+        held = check.number("calibration_fraction", self.calibration_fraction, low=0.0, high=0.9)
         if self.sample is not None:
             check.count("sample", self.sample, low=1)
         if whole and self.reference is None:
@@ -150,19 +219,121 @@ class Observational:
         if self.log_ratio is not None and self.shift:
             raise InputError("`shift` and `log_ratio` are two forms of one assumption.", "leave one of them out.")
         group = None if self.group is None else check.labels("group", self.group)
-        features = None if self.features is None else _features(self.features, rows)
+        features = None if self.features is None else numeric_features(self.features, rows)
         names = self.feature_names or tuple(f"column {n}" for n in range(0 if features is None else features.shape[1]))
         if features is not None and len(names) != features.shape[1]:
             raise InputError(f"`feature_names` must name {features.shape[1]} columns, got {len(names)}.")
-        ratio = None if self.log_ratio is None else _log_ratio(self.log_ratio, rows)
+        ratio = None if self.log_ratio is None else ratio_a_row(self.log_ratio, rows)
         if group is not None:
             check.same_length(values=values, group=group)
             if ratio is not None:
                 raise InputError("`log_ratio` is a bound for single rows; rows of one unit need `shift`.")
-        changed = {"values": values, "relation": relation(asked), "shift": float(self.shift), "held_out": held}
+        changed = {
+            "values": values,
+            "relation": relation(asked),
+            "shift": float(self.shift),
+            "calibration_fraction": held,
+        }
+        assumed = as_assumptions(self.assumed)  # may be accepted, too
+        changed |= {"assumed": assumed, "assumptions": (*type(self).assumptions, *assumed)}
         changed |= {"group": group, "features": features, "feature_names": tuple(names), "log_ratio": ratio}
         for name, value in changed.items():
             object.__setattr__(self, name, value)
+
+    # ---------------------------------------------------------------------------------------------------- from a table
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        label: str,
+        target: Any,
+        counterfactual: Any,
+        attribute: Any = None,
+        features: Any = None,
+        unit: str | None = None,
+        classes: Any = None,
+        attack: str = "likelihood-ratio",
+        shift: float = 0.0,
+        log_ratio: float | None = None,
+        calibration_fraction: float = 0.1,
+        sample: int | None = None,
+        folder: str | Path = ".",
+        seed: int = 0,
+    ) -> Observational:
+        """The game of a table of rows, and of a model or the predictions it already made.
+
+        Parameters
+        ----------
+        table
+            Training rows: files (Parquet, CSV, Arrow), by name or pattern, or a list of them; or a data frame.
+        label
+            The column of labels. It is the protected value, unless `attribute` names another.
+        target
+            The audited model (see `dpaudit.inputs.models`), or the column of its probability of the second class, or a
+            list of columns, one a class.
+        counterfactual
+            A model that never saw these rows (an earlier checkpoint, a reference; of an attribute it is asked with the
+            other features and the label, in this order), or columns of its probabilities, or `{ table = "..." }`: rows
+            that the target was not trained on, to train one on.
+        attribute
+            A column, or several, that the model takes as inputs and that is to be protected; `target` is then a model.
+        features
+            The columns that the models take, and that the blind attack looks at. Optional with predictions; without
+            them the control sees miscalibration only, and a proxy that merely knows less passes it.
+        unit
+            The column that says whose row it is: rows of one unit share a coin. None: every row is one, an assumption.
+        classes
+            The values of the label in the order of the columns or outputs of probabilities; None: sorted.
+        attack
+            "likelihood-ratio", "difference", "difficulty" or "rmia".
+        shift, log_ratio
+            How far the proxy's values may be from true ones: tau, or instead a bound on the logarithm of their ratio.
+        calibration_fraction
+            Share of units that are never canaries, to recalibrate the proxy on if its control refutes it.
+        sample
+            Play with about this many rows, drawn at random: for tables that do not fit into memory.
+        folder, seed
+            Where names of files start, and what draws the sample.
+        """
+        check.choice("attack", attack, REFERENCE_ATTACKS)
+        check.number("shift", shift, low=0.0, high=1.0)
+        check.number("calibration_fraction", calibration_fraction, low=0.0, high=0.9)
+        if log_ratio is not None:
+            check.number("log_ratio", log_ratio, low=0.0)
+        sources = Sources.of(
+            Table.of(table, folder=folder),
+            label=label,
+            target=target,
+            counterfactual=counterfactual,
+            attribute=attribute,
+            features=features,
+            unit=unit,
+            classes=classes,
+            folder=str(folder),
+        )
+        with one_thread():
+            rows = sources.table.sample(sources.needed, sample, unit=unit, seed=seed)
+            values, kinds = sources.values(rows)
+            law = sources.distribution(rows, kinds)
+            matrix, names = rows.numeric(sources.rest)
+            return cls(
+                values=values,
+                counterfactual=law,
+                target=sources.audited(rows, kinds, law),
+                attack=attack,
+                features=matrix,
+                feature_names=names,
+                shift=shift,
+                log_ratio=log_ratio,
+                group=None if unit is None else rows.column(unit, "unit"),
+                unit=unit_word(unit),
+                calibration_fraction=calibration_fraction,
+                population=rows.population if len(rows) < (rows.population or 0) else None,
+                assumed=cut_columns(rows.columns(sources.rest)),
+                source={**sources.words(), "sample": sample},
+            )
 
     # ------------------------------------------------------------------------------------------------------ randomness
 
@@ -177,9 +348,9 @@ class Observational:
     def split(self, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The rows that are canaries, and the held-out rows, by units."""
         count, unit = self._units
-        held = round(self.held_out * count)
-        offered = count - held
-        kept = offered if self.sample is None else min(self.sample, offered)
+        held = round(self.calibration_fraction * count)
+        population = count - held
+        kept = population if self.sample is None else min(self.sample, population)
         if kept < 2:
             raise InputError(f"at least two units must be canaries, got {kept} of {count}.")
         if not held and kept == count:
@@ -189,79 +360,111 @@ class Observational:
         part[order[:held]], part[order[held + kept :]] = 1, 2
         return np.flatnonzero(part[unit] == 0), np.flatnonzero(part[unit] == 1)
 
-    def coins(self, seed: int, look: int = 0) -> NDArray[np.bool_]:
-        """For each unit whether its true value is shown; a second look tosses anew."""
-        return _coins.fair_coins(seed, PURPOSE if not look else f"{PURPOSE}, look {look + 1}", self._units[0])
+    def coins(self, seed: int, attempt: int = 0) -> NDArray[np.bool_]:
+        """For each unit whether its true value is shown; a second attempt tosses anew."""
+        purpose = self.purpose if not attempt else f"{self.purpose}, look {attempt + 1}"
+        return fair_coins(seed, purpose, self._units[0])
 
-    def commitment(self, seed: int) -> str:
-        """A hash that commits to the coins."""
-        return _coins.commitment(seed, PURPOSE, self.coins(seed))
+    def plan(self, seed: int) -> dict[str, Any]:
+        """Every setting, and digests of rows and distributions."""
+        return plan_of(self, rows=len(self.values))
 
-    def fingerprint(self, seed: int) -> str:
-        """What a record of this game belongs to."""
-        named = (self.attack, str(self.relation), self.shift, self.unit, self.held_out, self.sample)
-        arrays = (self.values, self.group, self.features, self.log_ratio)
-        return fingerprint([named, arrays, self.proxy, self.target, self.reference, seed])
+    @property
+    def evidence_type(self) -> type:
+        """Canaries; with a bound on the log-ratio, members with propensities."""
+        return CanaryScores if self.log_ratio is None else MemberScores
 
     # ------------------------------------------------------------------------------------------------------------ play
 
-    def play(
-        self,
-        *,
-        seed: int,
-        execution: Execution | None = None,
-        store: str | Path | None = None,
-        fresh: bool = False,
-        title: str = "rows",
-    ) -> CanaryScores | MemberScores:
-        """The evidence alone. Use `da.audit` for a number: it plays the blind attack too, and heeds it.
+    def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
+        """The evidence, the blind attack on the same coins, and how well the proxy is calibrated.
 
-        The other arguments are those of every game; nothing here takes long enough to be kept or shared out.
+        A second attempt mends the proxy on rows that are no canaries, and tosses new coins.
         """
-        return self._played(seed, look=0, with_blind=False).evidence
-
-    def play_all(self, *, seed: int, look: int = 0) -> Played:
-        """The evidence, the blind attack on the same coins, and how well the proxy is calibrated."""
-        return self._played(seed, look=look, with_blind=True)
+        with one_thread(trees=True):
+            game = self if not attempt else self.recalibrated(seed)
+            return game._played(seed, attempt)
 
     def recalibrated(self, seed: int) -> Observational:
         """The same game with its proxy mended on the held-out rows, which are no canaries under this seed."""
         _, held = self.split(seed)
-        return replace(self, proxy=self.proxy.recalibrated(self.values, held))  # type: ignore[attr-defined]
+        return replace(self, counterfactual=self.counterfactual.recalibrated(self.values, held))  # type: ignore[attr-defined]
+
+    @property
+    def attempts(self) -> int:
+        """Two where a recalibrated proxy can be played with, whatever the data turn out to be."""
+        return 2 if self.can_recalibrate else 1
 
     @property
     def can_recalibrate(self) -> bool:
-        """Whether a second look can say anything: a proxy that can be mended, rows for it, and features.
+        """Whether a second attempt can say anything: a proxy that can be mended, rows for it, and features.
 
         Without features the blind attack sees the proxy's own predictions only, and those a recalibration makes right
-        by construction: the gate would open, and prove nothing. A `shift` or `log_ratio` is answered for one proxy,
+        by construction: the control would pass, and prove nothing. A `shift` or `log_ratio` is answered for one proxy,
         and not for another.
         """
-        mendable = self.held_out > 0.0 and self.features is not None and hasattr(self.proxy, "recalibrated")
+        mendable = (
+            self.calibration_fraction > 0.0
+            and self.features is not None
+            and hasattr(self.counterfactual, "recalibrated")
+        )
         return mendable and self.shift == 0.0 and self.log_ratio is None
 
-    def _played(self, seed: int, *, look: int, with_blind: bool) -> Played:
+    def _played(self, seed: int, attempt: int) -> Play:
         rows, _ = self.split(seed)
         every = rows.size == len(self.values)
         unit = self._units[1] if every else self._units[1][rows]
-        included = self.coins(seed, look)[unit]
-        proxy, target = (law if every else law.at(rows) for law in (self.proxy, self.target))
-        reference: Law = proxy if self.reference is None else self.reference if every else self.reference.at(rows)
+        included = self.coins(seed, attempt)[unit]
+        counterfactual, target = (law if every else law.at(rows) for law in (self.counterfactual, self.target))
+        reference: Law = (
+            counterfactual if self.reference is None else self.reference if every else self.reference.at(rows)
+        )
         true = self.values if every else self.values[rows]
-        drawn = proxy.sample(stream(seed, f"counterfactual values, look {look + 1}"))  # type: ignore[attr-defined]
+        drawn = counterfactual.sample(stream(seed, f"counterfactual values, look {attempt + 1}"))  # type: ignore[attr-defined]
         shown = np.where(included.reshape(-1, *([1] * (true.ndim - 1))), true, drawn)
         attack = REFERENCE_ATTACKS[self.attack]
         scores = attack.score(target.density(shown), reference.density(shown))
         evidence = self._evidence(scores, included, rows, sides=attack.sides, reduce=attack.reduce, seed=seed)
-        parts: tuple[Any, ...] = ()
-        if with_blind:
-            parts = self._blind(proxy, true, drawn, included, rows, unit, seed=seed, look=look)
-        measured = calibration(proxy, true) if with_blind else None
-        return Played(evidence=evidence, blind=parts, calibration=measured, canaries=rows)
+
+        def blind() -> tuple[Evidence, ...]:
+            with one_thread(trees=True):
+                return self._blind(counterfactual, true, drawn, included, rows, unit, seed=seed, attempt=attempt)
+
+        control = Control(
+            check=replace(BLIND_VALUES, remedy=self._remedies()),
+            evidence=blind,
+            numbers={"how": baselines.words(self.counterfactual, self.features)},
+            explain=lambda: self._giveaways(rows),
+        )
+        return Play(evidence=(evidence,), controls=(control,), results=_calibration(counterfactual, true))
+
+    def _remedies(self) -> str:
+        """What would help where the blind attack refutes the proxy."""
+        found, answered = [LESS_CERTAIN], self.shift > 0.0 or self.log_ratio is not None
+        if self.features is None and not answered:
+            found.append(WANTS_FEATURES)
+        elif not self.calibration_fraction and not answered and hasattr(self.counterfactual, "recalibrated"):
+            found.append(WANTS_HELD_OUT)
+        if self.log_ratio is None:
+            found.append(WANTS_SHIFT)
+        return " ".join(found)
+
+    def _giveaways(self, rows: NDArray[np.intp]) -> tuple[CheckResult, ...]:
+        """The columns in which true values part most from the proxy's."""
+        features = None if self.features is None else self.features[rows]
+        names = list(self.feature_names)
+        named = baselines.leaking_features(self.counterfactual.at(rows), self.values[rows], features, names)
+        if not named:
+            return ()
+        numbers = {
+            "listed": "; ".join(f"{one.feature}, {one.where} ({one.z:+.1f} standard errors)" for one in named),
+            "columns": [{"feature": one.feature, "where": one.where, "z": one.z} for one in named],
+        }
+        return (CheckResult(check=GIVEAWAYS, outcome="measured", numbers=numbers),)
 
     def _blind(
         self,
-        proxy: Any,
+        counterfactual: Any,
         true: NDArray[Any],
         drawn: NDArray[Any],
         included: NDArray[np.bool_],
@@ -269,29 +472,33 @@ class Observational:
         unit: NDArray[np.intp],
         *,
         seed: int,
-        look: int,
-    ) -> tuple[Any, ...]:
+        attempt: int,
+    ) -> tuple[Evidence, ...]:
         """The likelihood-ratio attack of somebody who never saw the model, one part for each fold.
 
         A fold's law is learnt from the other fold. Given all of that one, the coins of this one are fair if the proxy
         is right, so each part is a test of its own; they depend on each other, and are paid for by a union.
         """
-        fold = _coins.fair_coins(seed, f"folds of the blind attack, look {look + 1}", self._units[0])[unit]
+        fold = fair_coins(seed, f"folds of the blind attack, look {attempt + 1}", self._units[0])[unit]
         features = None if self.features is None else self.features[rows]
-        if isinstance(proxy, Fresh):
-            if features is None or proxy.features is None or proxy.features.shape[1] != features.shape[1]:
+        if isinstance(counterfactual, Fresh):
+            if (
+                features is None
+                or counterfactual.features is None
+                or counterfactual.features.shape[1] != features.shape[1]
+            ):
                 return ()
-            real, other = blind.blind_ratio(features, proxy.features, fold, seed=seed)
+            real, other = baselines.blind_ratio(features, counterfactual.features, fold, seed=seed)
             scores = np.where(included, real, other)
-        elif isinstance(proxy, Categorical | Normal | Residuals):
-            law = blind.blind_law(proxy, true, features, fold, seed=seed)
+        elif isinstance(counterfactual, Categorical | Normal | Residuals):
+            law = baselines.blind_law(counterfactual, true, features, fold, seed=seed)
             shown = np.where(included, true, drawn)
-            scores = likelihood_ratio(law.density(shown), proxy.density(shown))
+            scores = likelihood_ratio(law.density(shown), counterfactual.density(shown))
         else:
             return ()  # a law of the user's own
         parts = [(scores, np.flatnonzero(fold == side)) for side in (False, True)]
-        if self.group is not None and not isinstance(proxy, Fresh) and np.unique(unit).size < unit.size:
-            parts.append((blind.agreement(proxy, shown, unit), np.arange(unit.size)))
+        if self.group is not None and not isinstance(counterfactual, Fresh) and np.unique(unit).size < unit.size:
+            parts.append((baselines.agreement(counterfactual, shown, unit), np.arange(unit.size)))
         return tuple(
             self._evidence(found[part], included[part], rows[part], sides="sign", reduce="sum", seed=seed)
             for found, part in parts
@@ -308,7 +515,7 @@ class Observational:
         reduce: str,
         seed: int,
     ) -> CanaryScores | MemberScores:
-        alone = (ONE_ROW_A_UNIT,) if self.group is None else (independent_within(self.unit),)
+        alone = ONE_ROW_A_UNIT if self.group is None else WITHIN_UNIT.measured(unit=self.unit)
         common: dict[str, Any] = {
             "scores": scores,
             "relation": self.relation,
@@ -321,20 +528,36 @@ class Observational:
         if self.log_ratio is not None:
             limits = 1.0 / (1.0 + np.exp(np.array([1.0, -1.0]) * self.log_ratio[rows][:, None]))
             widest = float(self.log_ratio[rows].max())
-            ratio = f"for every shown value, |log true law / proxy law| is within its bound (at most {widest:.3g})"
+            ratio = LOG_RATIO.asserted(ratio=widest)
             return MemberScores(
-                member=included, propensity=limits, assumptions=(ratio, INDEPENDENT, *alone, *self.assumed), **common
+                member=included, propensity=limits, assumptions=(ratio, INDEPENDENT, alone, *self.assumed), **common
             )
-        tau = (no_shift(self.unit),) if self.shift == 0.0 else ()
+        tau = (NO_SHIFT.measured(unit=self.unit),) if self.shift == 0.0 else ()
         sampled = self.sample is not None and rows.size < len(self.values)
-        offered = self.offered if self.offered is not None else len(self.values) if sampled else None
+        population = self.population if self.population is not None else len(self.values) if sampled else None
         return CanaryScores(
             included=included,
             shift=self.shift,
-            assumptions=(*tau, FRESH if isinstance(self.proxy, Fresh) else INDEPENDENT, *alone, *self.assumed),
-            offered=offered,
+            assumptions=(*tau, FRESH if isinstance(self.counterfactual, Fresh) else INDEPENDENT, alone, *self.assumed),
+            population=population,
             **common,
         )
+
+
+def _calibration(counterfactual: Any, true: NDArray[Any]) -> tuple[CheckResult, ...]:
+    """How well the counterfactual distribution fits the true values, where that can be measured."""
+    found = calibration(counterfactual, true)
+    if found is None:
+        return ()
+    numbers = {
+        "points": 100.0 * found.error,
+        "explained": 100.0 * max(0.0, found.fidelity),
+        "calibration_error": found.error,
+        "log_loss": found.log_loss,
+        "blank": found.blank,
+    }
+    points = {"predicted": list(found.predicted), "observed": list(found.observed), "rows": list(found.rows)}
+    return (CheckResult(check=CALIBRATION, outcome="measured", numbers=numbers, figure={"calibration": points}),)
 
 
 def held_out_membership(
@@ -350,7 +573,7 @@ def held_out_membership(
 
     Scores come from `attacks.difficulty_calibration` (sides "sign") or `attacks.rmia` (sides "both") of the probability
     that target and reference give to each record's own label. `group` names the rows of members, then of non-members.
-    It certifies SUBSTITUTE: "not a member" means that another record was there instead (THEORY 003-1).
+    It certifies SUBSTITUTE: "not a member" means that another record was there instead (theory:adjacency#thinning).
     """
     present, absent = check.scores("members", members), check.scores("non_members", non_members)
     split = CanaryScores(
@@ -364,34 +587,3 @@ def held_out_membership(
         seed=seed,
     )
     return split.thinned()
-
-
-def _class_numbers(values: NDArray[Any], classes: int) -> NDArray[np.int64]:
-    whole = values.ndim == 1 and values.dtype.kind in "iubf"
-    if not whole or not np.all(values == np.floor(values.astype(float))) or values.min() < 0 or values.max() >= classes:
-        raise InputError(
-            f"`values` must be class numbers 0 to {classes - 1}, got {values.ravel()[:4].tolist()} and so on.",
-            "`proxies.encode` turns columns into class numbers.",
-        )
-    return values.astype(np.int64)
-
-
-def _features(features: Any, rows: int) -> NDArray[np.float64]:
-    found = np.asarray(features)
-    if found.ndim != 2 or len(found) != rows or found.dtype.kind not in "fiub":
-        raise InputError(
-            f"`features` must be a numeric matrix of {rows} rows, got shape {found.shape} of {found.dtype}."
-        )
-    if not np.isfinite(found).all():
-        raise InputError("`features` must be finite.", "fill gaps, or add a column that says where they are.")
-    return found.astype(np.float64)
-
-
-def _log_ratio(value: Any, rows: int) -> NDArray[np.float64]:
-    try:
-        found = np.broadcast_to(np.asarray(value, dtype=np.float64), (rows,))
-    except ValueError:
-        raise InputError(f"`log_ratio` must be one number or one a row ({rows}), got {value!r}.") from None
-    if not np.isfinite(found).all() or found.min() < 0.0:
-        raise InputError("`log_ratio` must be non-negative and finite, one number or one a row.")
-    return found

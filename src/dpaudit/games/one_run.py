@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import InitVar, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._sources import file_digests, file_names
 from dpaudit._validate import InputError
-from dpaudit.bounds import Relation, relation
+from dpaudit.assumptions import Assumption, Check
+from dpaudit.bounds import Relation
 from dpaudit.evidence import SIDES, CanaryScores
-from dpaudit.execution import Execution, RunFailed, distinct_seeds, fingerprint, kept_runs, load_function, takes
-from dpaudit.games import _coins
-from dpaudit.games.multi_run import check_score_relation
-
-PURPOSE = "coins of canaries"
+from dpaudit.execution import (
+    RunFailed,
+    distinct_seeds,
+    fair_coins,
+    file_digests,
+    takes,
+)
+from dpaudit.games.game import RUNNER, Play, Runner, plan_of
+from dpaudit.games.multi_run import settle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +35,12 @@ class OneRun:
         `scores(included, seed) -> one number a canary`, a callable or "file.py:function". `included` is an array of
         true / false; train with exactly those canaries, then score all of them, higher meaning "was included". The
         function must not look at `included` when it scores.
+    canaries
+        How many there are.
     relation
         What a coin switches: "add-remove" (in, or nothing in its place) or "substitute" (this record, or its partner).
+    unit
+        What one canary stands for, such as "record" or "user".
     sides
         How guesses are read off the scores; see `CanaryScores`.
     files
@@ -46,49 +53,38 @@ class OneRun:
     unit: str = "record"
     sides: str = "both"
     files: tuple[str, ...] = ()
+    folder: InitVar[str | Path] = "."
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "relation", relation(self.relation))
-        check.unit(self.unit)
+    kind: ClassVar[str] = "one-run"
+    purpose: ClassVar[str] = "coins of canaries"
+    evidence_type: ClassVar[type] = CanaryScores
+    assumptions: ClassVar[tuple[Assumption, ...]] = ()
+    checks: ClassVar[tuple[Check, ...]] = ()
+    attempts: ClassVar[int] = 1
+
+    def __post_init__(self, folder: str | Path) -> None:
         check.count("canaries", self.canaries, low=1)
         check.choice("sides", self.sides, SIDES)
-        object.__setattr__(self, "files", file_names(self.files))
-        if isinstance(self.scores, str):
-            object.__setattr__(self, "scores", load_function(self.scores, field="scores"))
+        settle(self, "scores", folder)
         if not callable(self.scores) or not takes(self.scores, "included", "seed"):
             raise InputError(
                 f"`scores` must be a function of (included, seed), got {self.scores!r}.",
                 "write def scores(included, seed): ... return one number a canary.",
             )
-        check_score_relation(self.scores, self.relation)
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """Which canaries take part."""
-        return _coins.fair_coins(seed, PURPOSE, self.canaries)
+        return fair_coins(seed, self.purpose, self.canaries)
 
-    def commitment(self, seed: int) -> str:
-        """A hash that commits to the coins."""
-        return _coins.commitment(seed, PURPOSE, self.coins(seed))
+    def plan(self, seed: int) -> dict[str, Any]:
+        """Everything but what the run says."""
+        return plan_of(self, files=file_digests(self.files))
 
-    def fingerprint(self, seed: int) -> str:
-        """What a store of this run belongs to."""
-        return fingerprint([replace(self, files=()), seed, file_digests(self.files)])
-
-    def play(
-        self,
-        *,
-        seed: int,
-        execution: Execution | None = None,
-        store: str | Path | None = None,
-        fresh: bool = False,
-        title: str = "run",
-    ) -> CanaryScores:
+    def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
         """Train once, or read the finished run from the store."""
-        included, work = self.coins(seed), _Training(self.scores)
-        jobs = [(included, distinct_seeds(seed, "run", 1)[0])]
-        with kept_runs(store, plan=partial(self.fingerprint, seed), fresh=fresh) as kept:
-            (scores,) = (execution or Execution()).map(work, jobs, store=kept, title=title)
-        return CanaryScores(
+        included = self.coins(seed)
+        (scores,) = runner.map(_Training(self.scores), [(included, distinct_seeds(seed, "run", 1)[0])])
+        evidence = CanaryScores(
             scores=scores,
             included=included,
             relation=self.relation,
@@ -96,6 +92,7 @@ class OneRun:
             sides=self.sides,
             seed=seed,
         )
+        return Play(evidence=(evidence,))
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,17 @@
     audit part, pairs of a real and a generated unit, a fair coin each  ->  `PairedScores`
 
 The coins are tossed after training: where the generated unit is shown, a real one that is not was trained on instead.
-So the relation is SUBSTITUTE (THEORY 004-6). A weak baseline over-states what the model leaks; `PanoramiaPlayed.curve`
-shows whether it still gets better with more rows.
+So the relation is SUBSTITUTE (theory:panoramia#adjacency). A weak baseline over-states what the model leaks; its
+learning curve shows whether it still gets better with more rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,22 +25,87 @@ from scipy import special
 
 from dpaudit import _binomial
 from dpaudit import _validate as check
+from dpaudit._compute import one_thread
 from dpaudit._validate import InputError
+from dpaudit.assumptions import Assumption, Check, CheckResult
 from dpaudit.bounds import Relation
 from dpaudit.evidence import CanaryScores, PairedScores
-from dpaudit.execution import Execution, distinct_seeds, fingerprint, stream
-from dpaudit.games import _coins
-from dpaudit.generators import SequentialTrees, as_rows, drawn
+from dpaudit.execution import distinct_seeds, fair_coins, stream
+from dpaudit.fitted.generators import SequentialTrees, as_rows, drawn
+from dpaudit.games import _panoramia_table as reading
+from dpaudit.games.game import RUNNER, Comparison, Control, Play, Runner, plan_of
+from dpaudit.inputs.tables import unit_word
+
+__all__ = ["ALIKE", "MADE", "SAME_LAW", "Panoramia", "divergence_shown"]
 
 Matrix = NDArray[np.float64]
 Outputs = Callable[[Any], Any]
 """What a model says of rows: one number a row, or several."""
 View = Callable[[Any, Any, int], tuple[Any, Outputs]]
 """`view(rows, label, seed)`: features of these rows, by fits that never saw their labels, and a function for others."""
-PURPOSE = "coins of real and generated records"
 PAIRS = "coins of real members and real non-members"
-ALIKE = "audited real records are independent draws of one law, and were not chosen by what the model says of them"
-MADE = "generated records are independent draws of one law, too"
+ALIKE = Assumption(
+    id="independent-draws",
+    sentence=(
+        "audited real records are independent draws of one distribution, and were not chosen by what the model says "
+        "of them"
+    ),
+    answered_by="data holder",
+    theory="theory:panoramia#region",
+)
+MADE = Assumption(
+    id="independent-generated-draws",
+    sentence="generated records are independent draws of one distribution, too",
+    answered_by="auditor",
+    theory="theory:panoramia#region",
+)
+SAME_LAW = Assumption(
+    id="non-members-alike",
+    sentence="real non-members are draws of the same distribution",
+    answered_by="data holder",
+    tested_by=("non-members-alike",),
+    theory="theory:panoramia#region",
+)
+BASELINE = Check(
+    id="baseline",
+    measured=(
+        "The baseline ({chosen}) showed a divergence of {listed} on validation rows (estimates): more rows hardly help "
+        "it.{silent}"
+    ),
+)
+RISING = replace(
+    BASELINE,
+    measured=(
+        "The baseline ({chosen}) showed a divergence of {listed} on validation rows (estimates): it still rises, so "
+        "the difference of attack and baseline over-states what the model leaks.{silent}"
+    ),
+)
+LOW = replace(
+    BASELINE,
+    measured=(
+        "The baseline ({chosen}) showed a divergence of {listed} on validation rows (estimates), next to nothing: the "
+        "generator is close to real records, or the baseline is weak.{silent}"
+    ),
+)
+SILENT = " The attack is the baseline: what the model says did not help on held rows."
+REAL_ALIKE = Check(
+    id="non-members-alike",
+    passed=(
+        "Control passed: without the model the real non-members cannot be told from the members (p = {p_value:p}). "
+        "That proves nothing."
+    ),
+    refuted=(
+        "The real non-members can be told from the members without the model (p = {p_value:p}), so neither they nor "
+        "the loss alone bound anything."
+    ),
+    refutes="non-members-alike",
+    on_refuted="warn",
+    level=0.025,
+    theory="theory:panoramia#region",
+)
+WITH_REAL, ALONE = "with real non-members, epsilon", "by the loss alone, epsilon"
+LITTLE = 0.1
+"""Less divergence than that on validation rows tells a close generator and a weak baseline not apart."""
 SHARES = (0.4, 0.3, 0.3)
 PARTS = (0.25, 0.5, 1.0)
 """Of the training rows: the baseline's learning curve."""
@@ -52,39 +117,7 @@ LEVEL = 0.05
 SURE = 1e-6
 """Probabilities of a guesser stay so far from 0, where their logarithms are taken."""
 RISES = 0.1
-"""A baseline that gained so much closeness from its last doubling of rows may well gain more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PanoramiaPlayed:
-    """One play: the evidence, and how the baseline got on.
-
-    Attributes
-    ----------
-    curve
-        (training rows, closeness shown on validation rows) of the baseline, for a quarter, a half and all of its rows;
-        estimates, to see whether it still rises. `attack_curve` is the same of the attack.
-    chosen
-        What validation chose: the settings of the baseline and of the attack.
-    left_out
-        Share of generated rows that were left out as poor.
-    """
-
-    evidence: PairedScores
-    curve: tuple[tuple[int, float], ...]
-    chosen: tuple[str, str]
-    left_out: float
-    attack_curve: tuple[tuple[int, float], ...] = ()
-
-    @property
-    def heard(self) -> bool:
-        """Whether the attack listens to the model; if not, it is the baseline."""
-        return self.chosen[1] != UNHEARD
-
-    @property
-    def rising(self) -> bool:
-        """Whether the baseline may get better still: the leakage would then be over-stated."""
-        return self.curve[-1][1] - self.curve[-2][1] > RISES
+"""A baseline that gained so much divergence from its last doubling of rows may well gain more."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,7 +131,7 @@ class Panoramia:
     target
         `target(rows)`: what the audited model says; one number a row or several, the first of them its loss.
     generator
-        Anything with `fit(rows)` and `sample(count)`, see `dpaudit.generators`.
+        Anything with `fit(rows)` and `sample(count)`, see `dpaudit.fitted.generators`.
     generated
         Instead of a generator: rows that somebody made. None of the members is then needed to fit one.
     helper
@@ -106,22 +139,27 @@ class Panoramia:
         function of rows: the stand-in for the target in the baseline; the attack sees it too. One that was trained on
         other rows, as in table 2 of the paper, takes no notice of these. None: no such model.
     view
-        What both guessers see of a row: `view(rows, label, seed)`, see `dpaudit.views`. None: its columns.
+        What both guessers see of a row: `view(rows, label, seed)`, see `dpaudit.fitted.encoders`. None: its columns.
     classifiers
         Candidates for baseline and attack, by name, with `fit` and `predict_proba`; validation rows choose among them.
         None: boosted trees of three sizes.
     shares
         Of the units: for the generator, for training, for the audit.
-    taught
+    train_fraction
         Share of the training part that the guessers learn from; less of it shows how they learn.
-    poor
+    discard_fraction
         Share of generated rows that are left out because a classifier, trained on the generator's own rows, is surest
         that they are made. It becomes a threshold on rows that are used for nothing else, so that those that stay are
         independent draws still.
-    worth
+    min_gain
         Standard errors by which the model's outputs must lower the log-loss of held rows; otherwise the attack is the
         baseline, so that a model that leaks nothing shows nothing but for chance. The price is leakage of a few rows
         that held ones do not show; None always listens to the model.
+    divergence
+        The generator's divergence that the user answers for: how much likelier real records are at most than generated
+        ones, in logarithms. It makes epsilon a bound, and is refused where the baseline shows more.
+    nonmembers
+        Real rows that the model was not trained on, for two comparisons beside the result.
     group, unit
         Rows of one unit (chunks of a document, rows of a person) share a coin; their scores are averaged. A generated
         unit has as many rows.
@@ -135,11 +173,21 @@ class Panoramia:
     view: View | None = None
     classifiers: Any = None
     shares: tuple[float, float, float] = SHARES
-    taught: float = 1.0
-    poor: float = 0.0
-    worth: float | None = WORTH
+    train_fraction: float = 1.0
+    discard_fraction: float = 0.0
+    min_gain: float | None = WORTH
+    divergence: float | None = None
+    nonmembers: Any = None
     group: Any = None
     unit: str = "record"
+    source: dict[str, Any] | None = None
+
+    kind: ClassVar[str] = "panoramia"
+    purpose: ClassVar[str] = "coins of real and generated records"
+    evidence_type: ClassVar[type] = PairedScores
+    assumptions: ClassVar[tuple[Assumption, ...]] = (ALIKE, MADE, SAME_LAW)
+    checks: ClassVar[tuple[Check, ...]] = (BASELINE, REAL_ALIKE)
+    attempts: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         rows = as_rows("members", self.members)
@@ -152,10 +200,14 @@ class Panoramia:
         shares = tuple(check.number("shares", share, low=0.0, high=1.0) for share in check.items("shares", self.shares))
         if len(shares) != 3 or abs(sum(shares) - 1.0) > 1e-9 or min(shares[1:]) <= 0.0:
             raise InputError(f"`shares` must be three that add up to 1, got {self.shares}.")
-        check.number("poor", self.poor, low=0.0, high=0.9)
-        check.number("taught", self.taught, low=0.01, high=1.0)
-        if self.worth is not None:
-            check.number("worth", self.worth)
+        check.number("discard_fraction", self.discard_fraction, low=0.0, high=0.9)
+        check.number("train_fraction", self.train_fraction, low=0.01, high=1.0)
+        if self.min_gain is not None:
+            check.number("min_gain", self.min_gain)
+        if self.divergence is not None:
+            check.number("divergence", self.divergence, low=0.0)
+        if self.nonmembers is not None:
+            object.__setattr__(self, "nonmembers", as_rows("nonmembers", self.nonmembers))
         made = None
         if self.generated is not None:
             made = as_rows("generated", self.generated)
@@ -168,6 +220,86 @@ class Panoramia:
         changed = {"members": rows, "generated": made, "shares": shares, "group": group}
         for name, value in changed.items():
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_table(
+        cls,
+        members: Any,
+        *,
+        label: str | None = None,
+        model: str | None = None,
+        loss: str | None = None,
+        generator: str | None = None,
+        generated: Any = None,
+        helper: bool | None = None,
+        discard_fraction: float = 0.0,
+        shares: Any = SHARES,
+        leave_out: Any = (),
+        unit: str | None = None,
+        nonmembers: Any = None,
+        divergence: float | None = None,
+        folder: str | Path = ".",
+        seed: int = 0,
+    ) -> Panoramia:
+        """The game of a table of members, and of a model or its losses.
+
+        Parameters
+        ----------
+        members
+            Rows that the model was trained on: files, by name or pattern, or a list of them; or a data frame.
+        label
+            The column that the model predicts. A generator makes it too.
+        model
+            What is audited: "model.onnx", "model.cbm" or "file.py:function", a classifier of the label by the other
+            columns; its loss is what the attack hears.
+        loss
+            Instead of a model: the column of its losses, in every table; it needs `generated` rows, which have some.
+        generator
+            "sequential trees" (None), "tree marginals" or "gaussian copula".
+        generated
+            Instead of a generator: rows that somebody made.
+        helper
+            Whether a model trained on generated rows stands in for the audited one in the baseline; None: with a label.
+        discard_fraction
+            Share of generated rows that are left out because they look made most surely.
+        shares
+            Of the units: for the generator, for training, for the audit.
+        leave_out
+            Columns that neither the generator nor the guessers nor the model see.
+        unit
+            The column that says whose row it is: rows of one unit share a coin.
+        nonmembers
+            Real rows that the model was not trained on, for two comparisons beside the result.
+        divergence
+            How much likelier real records are at most than generated ones, in logarithms; it makes epsilon a bound.
+        folder, seed
+            Where names of files start; the seed of the play decides nothing here.
+        """
+        reading.check_audited(label=label, model=model, loss=loss, helper=helper, divergence=divergence)
+        others = {"generated": generated, "nonmembers": nonmembers}
+        reading.check_made(
+            generator=generator, loss=loss, discard_fraction=discard_fraction, shares=shares, unit=unit, **others
+        )
+        used = {"label": label, "loss": loss, "unit": unit, "leave_out": leave_out, "folder": folder}
+        tables = reading.Tables.of({"members": members, **others}, **used)
+        generator = "sequential trees" if generated is None and generator is None else generator
+        coded, rows, group = tables.read()
+        kind = SequentialTrees if generator is None else reading.GENERATORS[generator]  # then no row is asked of it
+        return cls(
+            members=rows["members"],
+            target=reading.Loss() if model is None else reading.Model(model, str(folder), coded),
+            generator=reading.Rounded(kind, coded.codes, coded.whole),
+            generated=rows.get("generated"),
+            helper=reading.Helper(coded) if (label is not None if helper is None else helper) else None,
+            view=None if loss is None else reading.without_loss,
+            shares=shares,
+            discard_fraction=discard_fraction,
+            group=group,
+            unit=unit_word(unit),
+            divergence=divergence,
+            source=tables.words(generator=generator, model=model, folder=folder),
+            nonmembers=rows.get("nonmembers"),
+        )
 
     @property
     def relation(self) -> Relation:
@@ -192,26 +324,19 @@ class Panoramia:
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """Which audited pair shows its real unit."""
-        return _coins.fair_coins(seed, PURPOSE, self.parts(seed)[2].size)
+        return fair_coins(seed, self.purpose, self.parts(seed)[2].size)
 
-    def commitment(self, seed: int) -> str:
-        """A hash that commits to the coins."""
-        return _coins.commitment(seed, PURPOSE, self.coins(seed))
-
-    def fingerprint(self, seed: int) -> str:
-        """What a record of this game belongs to."""
-        made = self.generator if self.generated is None else self.generated
-        named = (self.shares, self.taught, self.poor, self.worth, self.unit, seed)
-        guessers = (self.target, self.helper, self.view, self._candidates())
-        return fingerprint([named, self.members, self.group, made, *guessers])
+    def plan(self, seed: int) -> dict[str, Any]:
+        """Every setting, and digests of rows, models and guessers."""
+        return plan_of(self, rows=len(self.members), classifiers=self._candidates())
 
     # ------------------------------------------------------------------------------- comparisons, for who has more rows
 
     def with_real(self, nonmembers: Any) -> Panoramia:
-        """The same target and guessers on real non-members (the paper's RM;RN): closeness 0 holds by construction."""
+        """The same target and guessers on real non-members (RM;RN of the paper), whose divergence is 0 by design."""
         if self.group is not None:
             raise InputError("`with_real` compares single records, and these share units.", "leave `group` out.")
-        return replace(self, generated=nonmembers, helper=None, poor=0.0)
+        return replace(self, generated=nonmembers, nonmembers=None, divergence=None, helper=None, discard_fraction=0.0)
 
     def one_run(self, nonmembers: Any, *, seed: int) -> CanaryScores:
         """Audited members against real non-members by the target's loss alone (the paper's O(1)).
@@ -223,53 +348,38 @@ class Panoramia:
         other, audited = as_rows("nonmembers", nonmembers), self.parts(seed)[2]
         order = stream(seed, "real non-members of a comparison").permutation(len(other))
         pairs = min(audited.size, order.size)
-        coins = _coins.fair_coins(seed, PAIRS, pairs)
+        coins = fair_coins(seed, PAIRS, pairs)
         rows = np.where(coins[:, None], self.members[audited[:pairs]], other[order[:pairs]])
         return CanaryScores(
-            scores=-_asked("target", self.target)(rows)[:, 0],
+            scores=-reading.asked("target", self.target)(rows)[:, 0],
             included=coins,
             relation=Relation.SUBSTITUTE,
-            assumptions=(ALIKE, "real non-members are draws of the same law"),
+            assumptions=(ALIKE, SAME_LAW),
             seed=seed,
         )
 
     # ------------------------------------------------------------------------------------------------------------- play
 
-    def play(
-        self,
-        *,
-        seed: int,
-        execution: Execution | None = None,
-        store: str | Path | None = None,
-        fresh: bool = False,
-        title: str = "rows",
-    ) -> PairedScores:
-        """The evidence alone. The other arguments are those of every game; nothing here is shared out."""
-        return self.play_all(seed=seed).evidence
-
-    def play_all(self, *, seed: int) -> PanoramiaPlayed:
+    def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
         """Generate, train baseline and attack, toss the coins, and score what they show."""
         return self.play_targets({"target": self.target}, seed=seed)["target"]
 
-    def play_targets(self, targets: Mapping[str, Outputs], *, seed: int) -> dict[str, PanoramiaPlayed]:
+    def play_targets(self, targets: Mapping[str, Outputs], *, seed: int) -> dict[str, Play]:
         """The same for several models that were trained on these members: one generator, one baseline, the same coins.
 
         Each result holds by itself with its confidence; the best of them does not.
         """
-        import sklearn.ensemble  # noqa: F401  # its threads are limited only if they are there
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(1):  # sums in another order would be other numbers
+        with one_thread(trees=True):
             return self._played(dict(targets), seed)
 
-    def _played(self, targets: dict[str, Outputs], seed: int) -> dict[str, PanoramiaPlayed]:
+    def _played(self, targets: dict[str, Outputs], seed: int) -> dict[str, Play]:
         _, training, audited = self.parts(seed)
-        training = training[: max(10, round(self.taught * training.size))]
+        training = training[: max(10, round(self.train_fraction * training.size))]
         real = [np.flatnonzero(np.isin(self.place, part)) for part in (training, audited)]
         sizes = [rows.size for rows in real]
         made, helped = self._generated(seed, sizes)
         coin_of = np.zeros(int(self.place.max()) + 1, dtype=np.bool_)
-        coin_of[audited] = _coins.fair_coins(seed, PURPOSE, audited.size)
+        coin_of[audited] = fair_coins(seed, self.purpose, audited.size)
         shown = coin_of[self.place[real[1]]]
         rows = np.concatenate(
             [
@@ -281,14 +391,16 @@ class Panoramia:
         label = np.repeat([1, 0], sizes[0])
         group = np.concatenate([self.place[real[0]], -1 - np.arange(sizes[0])])
         lessons = _lessons(self.view, rows, label, group, seed)
-        known = np.zeros((len(rows), 0)) if helped is None else _asked("helper", helped)(rows)
+        known = np.zeros((len(rows), 0)) if helped is None else reading.asked("helper", helped)(rows)
         candidates = self._candidates()
         baseline = _Guess.of(lessons, known, label, candidates, seed)
         found = {}
         for name, target in targets.items():
-            outputs = np.concatenate([known, _asked("target", target)(rows)], axis=1)
+            outputs = np.concatenate([known, reading.asked("target", target)(rows)], axis=1)
             attack = _Guess.of(lessons, outputs, label, candidates, seed)
-            if self.worth is not None and not attack.gains(baseline, units=group[lessons[-2].judged], least=self.worth):
+            if self.min_gain is not None and not attack.gains(
+                baseline, units=group[lessons[-2].judged], least=self.min_gain
+            ):
                 attack = replace(baseline, name=UNHEARD)
             evidence = PairedScores(
                 included=shown,
@@ -298,16 +410,36 @@ class Panoramia:
                 unit=self.unit,
                 ids=None if self.group is not None else real[1],
                 assumptions=(ALIKE, MADE),
+                divergence=self.divergence,
                 seed=seed,
             )
-            found[name] = PanoramiaPlayed(
-                evidence=evidence,
-                curve=baseline.curve,
-                chosen=(baseline.name, attack.name),
-                left_out=self.poor,
-                attack_curve=attack.curve,
+            found[name] = Play(
+                evidence=(evidence,),
+                results=(_learnt(baseline, attack, self.discard_fraction),),
+                **({} if self.nonmembers is None else self._compared(seed)),
             )
         return found
+
+    def _compared(self, seed: int) -> dict[str, Any]:
+        """The same model with real non-members (RM;RN), and by its loss alone (O(1)); as many pairs as there are."""
+        _, training, audited = self.parts(seed)
+        rows = np.concatenate([training, audited])[: len(self.nonmembers)]
+
+        @cache
+        def real() -> PairedScores:
+            game = replace(self, members=self.members[rows], group=None).with_real(self.nonmembers)
+            return replace(game.play(seed=seed).only, assumptions=(ALIKE, SAME_LAW), divergence=0.0)
+
+        needs = REAL_ALIKE.id
+        return {
+            "controls": (Control(check=REAL_ALIKE, evidence=lambda: (real(),)),),
+            "comparisons": (
+                Comparison(id="with-real", title=WITH_REAL, evidence=real, needs=needs),
+                Comparison(
+                    id="alone", title=ALONE, evidence=lambda: self.one_run(self.nonmembers, seed=seed), needs=needs
+                ),
+            ),
+        }
 
     def _generated(self, seed: int, sizes: list[int]) -> tuple[Matrix, Any]:
         """Rows for training and audit, and the helper's outputs."""
@@ -317,8 +449,10 @@ class Panoramia:
         if self.generated is None:
             pool = self._drawn(seed, total)
         else:
-            if self.poor:
-                raise InputError("`poor` needs a generator: whether rows are poor is learnt from rows of its own.")
+            if self.discard_fraction:
+                raise InputError(
+                    "`discard_fraction` needs a generator: whether rows are poor is learnt from rows of its own."
+                )
             if len(self.generated) < total:
                 raise InputError(f"`generated` must hold at least {total:,} rows here, got {len(self.generated):,}.")
             pool = self.generated[stream(seed, "generated rows").permutation(len(self.generated))[:total]]
@@ -331,18 +465,19 @@ class Panoramia:
         """So many rows of the generator, without the poor ones."""
         own = self.members[np.isin(self.place, self.parts(seed)[0])]
         from_one = distinct_seeds(seed, "generator", 2)[0]
-        if not self.poor:
+        if not self.discard_fraction:
             return drawn(self.generator, own, total, seed=from_one)
-        kept = 1.0 - self.poor
+        kept = 1.0 - self.discard_fraction
         spare = int(np.ceil((total + 6.0 * np.sqrt(total) + 50.0) / kept))
         pool = drawn(self.generator, own, spare + 2 * len(own), seed=from_one)
-        judged = _looks_real(own, pool[: len(own)], seed)
-        least = np.quantile(judged(pool[len(own) : 2 * len(own)]), self.poor)
+        judged = reading.looks_real(own, pool[: len(own)], seed)
+        least = np.quantile(judged(pool[len(own) : 2 * len(own)]), self.discard_fraction)
         rest = pool[2 * len(own) :]
         good = rest[judged(rest) >= least]
         if len(good) < total:
             raise InputError(
-                f"`poor` left {len(good):,} of {total:,} generated rows that are needed, at {self.poor:g}.",
+                f"`discard_fraction` left {len(good):,} of {total:,} generated rows that are needed, at "
+                f"{self.discard_fraction:g}.",
                 "the generator repeats itself: a smaller share leaves enough.",
             )
         return good[:total]
@@ -361,52 +496,27 @@ class Panoramia:
         }
 
 
-def _looks_real(real: Matrix, made: Matrix, seed: int) -> Outputs:
-    """How real rows look, by a classifier of rows that are used for nothing else."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    judge = HistGradientBoostingClassifier(max_iter=60, random_state=seed % 2**32)
-    judge.fit(np.concatenate([real, made]), np.repeat([1, 0], [len(real), len(made)]))
-    return lambda rows: judge.predict_proba(rows)[:, 1]
-
-
-def _asked(name: str, outputs: Any) -> Outputs:
-    """A model's outputs as a matrix, whatever it returns."""
-    if not callable(outputs):
-        raise InputError(f"`{name}` must give a function of rows, got {type(outputs).__name__}.")
-
-    def ask(rows: Matrix) -> Matrix:
-        found = np.asarray(outputs(rows), dtype=np.float64)
-        found = found[:, None] if found.ndim == 1 else found
-        if found.ndim != 2 or len(found) != len(rows) or not np.isfinite(found).all():
-            raise InputError(f"`{name}` must say finite numbers of each of {len(rows)} rows, got shape {found.shape}.")
-        return found
-
-    return ask
+def _learnt(baseline: _Guess, attack: _Guess, left_out: float) -> CheckResult:
+    """How the baseline got on; one that still rises is a warning, not a refutation: c is what the user answers for."""
+    curve = baseline.curve
+    rising, uses_model = curve[-1][1] - curve[-2][1] > RISES, attack.name != UNHEARD
+    declared = RISING if rising else LOW if curve[-1][1] < LITTLE else BASELINE
+    learning = {"rows": [rows for rows, _ in curve], "divergence": [shown for _, shown in curve]}
+    numbers = {
+        **learning,
+        "listed": ", ".join(f"{shown:.2f} of {rows:,} rows" for rows, shown in curve),
+        "chosen": baseline.name,
+        "attack": attack.name,
+        "attack_divergence": [shown for _, shown in attack.curve],
+        "rising": rising,
+        "uses_model": uses_model,
+        "silent": "" if uses_model else SILENT,
+        "left_out": left_out,
+    }
+    return CheckResult(check=declared, outcome="measured", numbers=numbers, figure={"learning": learning})
 
 
-@dataclass(frozen=True, eq=False)
-class _Lesson:
-    """One fit of the view: the rows that it learnt from and those that are judged by it, and how they look then."""
-
-    taught: NDArray[np.intp]
-    judged: NDArray[np.intp]
-    seen_taught: Matrix
-    seen_judged: Matrix
-
-    def scores(self, model: Any, outputs: Matrix, label: Any, seed: int) -> Matrix:
-        """How real the judged rows look to a guesser that also hears what models say of them."""
-        from sklearn.base import clone
-
-        guesser = clone(model)
-        if "random_state" in guesser.get_params():
-            guesser.set_params(random_state=seed % 2**32)
-        guesser.fit(np.concatenate([self.seen_taught, outputs[self.taught]], axis=1), label[self.taught])
-        heard = np.concatenate([self.seen_judged, outputs[self.judged]], axis=1)
-        return np.asarray(guesser.predict_proba(heard)[:, 1])
-
-
-def _lessons(view: View | None, rows: Matrix, label: Any, group: Any, seed: int) -> list[_Lesson]:
+def _lessons(view: View | None, rows: Matrix, label: Any, group: Any, seed: int) -> list[reading.Lesson]:
     """Parts of the training rows, judged on units held from all of them; last, all of them, judged on the audit's."""
     units = np.unique(group, return_inverse=True)[1].ravel()
     rank = np.argsort(stream(seed, "validation of the guessers").permutation(int(units.max()) + 1))
@@ -422,14 +532,17 @@ def _lessons(view: View | None, rows: Matrix, label: Any, group: Any, seed: int)
             seen = rows[taught], rows[judged]
         else:
             of_taught, of_others = view(rows[taught], label[taught], view_seed)
-            seen = _asked("view", lambda _, of=of_taught: of)(rows[taught]), _asked("view", of_others)(rows[judged])
-        found.append(_Lesson(taught, judged, *seen))
+            seen = (
+                reading.asked("view", lambda _, of=of_taught: of)(rows[taught]),
+                reading.asked("view", of_others)(rows[judged]),
+            )
+        found.append(reading.Lesson(taught, judged, *seen))
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Guess:
-    """The classifier that showed most closeness on held rows, how it got there, and its scores of the audited rows."""
+    """The classifier that showed most divergence on held rows, how it got there, and its scores of the audited rows."""
 
     name: str
     curve: tuple[tuple[int, float], ...]
@@ -443,24 +556,26 @@ class _Guess:
         return float(each.mean()) > least * float(each.std(ddof=1)) / np.sqrt(each.size)
 
     @classmethod
-    def of(cls, lessons: list[_Lesson], outputs: Matrix, label: Any, candidates: dict[str, Any], seed: int) -> _Guess:
+    def of(
+        cls, lessons: list[reading.Lesson], outputs: Matrix, label: Any, candidates: dict[str, Any], seed: int
+    ) -> _Guess:
         *parts, final = lessons
 
-        def scores(lesson: _Lesson, name: str) -> Matrix:
+        def scores(lesson: reading.Lesson, name: str) -> Matrix:
             return lesson.scores(candidates[name], outputs, label, seed)
 
         held = {name: scores(parts[-1], name) for name in candidates}
         truth = label[parts[-1].judged]
-        best = max(held, key=lambda name: closeness_shown(held[name], truth))
+        best = max(held, key=lambda name: divergence_shown(held[name], truth))
         curve = [
-            (lesson.taught.size, closeness_shown(scores(lesson, best), label[lesson.judged])) for lesson in parts[:-1]
+            (lesson.taught.size, divergence_shown(scores(lesson, best), label[lesson.judged])) for lesson in parts[:-1]
         ]
-        curve.append((parts[-1].taught.size, closeness_shown(held[best], truth)))
+        curve.append((parts[-1].taught.size, divergence_shown(held[best], truth)))
         right = np.where(truth == 1, held[best], 1.0 - held[best])
         return cls(best, tuple(curve), scores(final, best), -np.log(np.maximum(right, SURE)))
 
 
-def closeness_shown(scores: Matrix, label: Any) -> float:
+def divergence_shown(scores: Matrix, label: Any) -> float:
     """How close a generator cannot be, by guesses "real" from the top: the best of a few numbers of them, Bonferroni.
 
     It chooses among classifiers and draws learning curves, on held rows; the bound is `estimators.panoramia`.

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import InitVar, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._sources import file_digests, file_names
 from dpaudit._validate import InputError
-from dpaudit.bounds import Relation, relation
+from dpaudit.assumptions import Assumption, Check
+from dpaudit.bounds import Relation
 from dpaudit.evidence import OutputCounts
-from dpaudit.execution import Execution, RunFailed, distinct_seeds, fingerprint, kept_runs, load_function, takes
-from dpaudit.games import _coins
-from dpaudit.games.multi_run import check_score_relation
-
-PURPOSE = "worlds of trials"
+from dpaudit.execution import (
+    RunFailed,
+    distinct_seeds,
+    file_digests,
+    paired_worlds,
+    takes,
+)
+from dpaudit.games.game import RUNNER, Play, Runner, plan_of
+from dpaudit.games.multi_run import settle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +35,14 @@ class Prediction:
         `answers(world: bool, seed: int) -> one answer a query`, a callable or "file.py:function"; an answer is a number
         from 0 to `classes` - 1 (give "no answer" a number of its own). A trial draws everything anew from its seed: the
         noise, and whatever else is random in the mechanism that is audited (the teachers, if their training is).
+    classes, queries, trials
+        How many answers there are to a query, how many queries, and how many trials in each world.
     independent
         Whether the answers to different queries are independent given the data set; only then does their leakage add.
     relation
         What `world` switches.
+    unit
+        What one record stands for, such as "record" or "user".
     block
         Trials a job.
     files
@@ -51,57 +58,46 @@ class Prediction:
     unit: str = "record"
     block: int = 100
     files: tuple[str, ...] = ()
+    folder: InitVar[str | Path] = "."
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "relation", relation(self.relation))
-        check.unit(self.unit)
+    kind: ClassVar[str] = "prediction"
+    purpose: ClassVar[str] = "worlds of trials"
+    evidence_type: ClassVar[type] = OutputCounts
+    assumptions: ClassVar[tuple[Assumption, ...]] = ()
+    checks: ClassVar[tuple[Check, ...]] = ()
+    attempts: ClassVar[int] = 1
+
+    def __post_init__(self, folder: str | Path) -> None:
         if not isinstance(self.independent, bool):
             raise InputError(f"`independent` must be true or false, got {self.independent!r}.")
         check.count("classes", self.classes, low=2)
         for name in ("queries", "trials", "block"):
             check.count(name, getattr(self, name), low=1)
-        object.__setattr__(self, "files", file_names(self.files))
-        if isinstance(self.answers, str):
-            object.__setattr__(self, "answers", load_function(self.answers, field="answers"))
+        settle(self, "answers", folder)
         if not callable(self.answers) or not takes(self.answers, "world", "seed"):
             raise InputError(
                 f"`answers` must be a function of (world, seed), got {self.answers!r}.",
                 "write def answers(world: bool, seed: int): ... return one number a query.",
             )
-        check_score_relation(self.answers, self.relation)
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The world of each trial: of every two trials one is with the record, and a coin says which."""
-        return _coins.paired_worlds(seed, PURPOSE, self.trials)
+        return paired_worlds(seed, self.purpose, self.trials)
 
-    def commitment(self, seed: int) -> str:
-        """A hash that commits to the order of the worlds."""
-        return _coins.commitment(seed, PURPOSE, self.coins(seed))
+    def plan(self, seed: int) -> dict[str, Any]:
+        """Everything but the answers."""
+        return plan_of(self, files=file_digests(self.files))
 
-    def fingerprint(self, seed: int) -> str:
-        """What a store of these trials belongs to."""
-        return fingerprint([replace(self, files=()), seed, file_digests(self.files)])
-
-    def play(
-        self,
-        *,
-        seed: int,
-        execution: Execution | None = None,
-        store: str | Path | None = None,
-        fresh: bool = False,
-        title: str = "trials",
-    ) -> OutputCounts:
+    def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
         """Run every trial that the store does not have yet; the same counts from any number of workers."""
         worlds, seeds = self.coins(seed), distinct_seeds(seed, "trials", 2 * self.trials)
         jobs = [
             (worlds[start : start + self.block].tolist(), seeds[start : start + self.block])
             for start in range(0, 2 * self.trials, self.block)
         ]
-        work = _Trials(self.answers, self.queries, self.classes)
-        with kept_runs(store, plan=partial(self.fingerprint, seed), fresh=fresh) as kept:
-            parts = (execution or Execution()).map(work, jobs, store=kept, title=title)
+        parts = runner.map(_Trials(self.answers, self.queries, self.classes), jobs)
         counts = np.sum(np.array(parts), axis=0).astype(np.int64).reshape(2, self.queries, self.classes)
-        return OutputCounts(
+        evidence = OutputCounts(
             present=counts[1],
             absent=counts[0],
             relation=self.relation,
@@ -109,6 +105,7 @@ class Prediction:
             unit=self.unit,
             seed=seed,
         )
+        return Play(evidence=(evidence,))
 
 
 @dataclass(frozen=True)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import Assumption, Check
 from dpaudit.bounds import Relation
 from dpaudit.evidence import RunScores
-from dpaudit.execution import Execution, distinct_seeds, fingerprint, kept_runs
-from dpaudit.games import _coins
-from dpaudit.mechanisms.dpsgd import BLOCK, CoordinateCanaries, DpSgd, bound_model, log_likelihoods, train
-
-PURPOSE = "worlds of trained models"
+from dpaudit.execution import distinct_seeds, paired_worlds
+from dpaudit.games.game import RUNNER, Play, Runner, plan_of
+from dpaudit.mechanisms.dpsgd import BLOCK, CoordinateCanaries, DPSGDConfig, bound_model, log_likelihoods, train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,119 +25,119 @@ class TrainedRuns:
 
     Attributes
     ----------
-    recipe, x, y, canary
+    config, x, y, canary
         What `train` takes; the relation is the recipe's. `x` and `y` are the data without the canary.
     score
         An observer such as `attacks.Displacement`, higher where the canary's world is `present`.
+    runs
+        Models in each world.
     at
-        The step after which the score is taken; None: the last.
+        The step after which the score is taken; None: the last. Several are several evidences of the same runs: their
+        error probability is shared out among them.
     blocks
         Blocks a job.
     width
         Models a block; 64 suits most, more are quicker for very small models. Another width is another draw.
+    unit
+        What one record stands for, such as "record" or "user".
     """
 
-    recipe: DpSgd
+    config: DPSGDConfig
     x: Any
     y: Any
     canary: Any
     score: Any
     runs: int
-    at: int | None = None
+    at: int | tuple[int, ...] | None = None
     blocks: int = 4
     width: int = BLOCK
     unit: str = "record"
 
+    kind: ClassVar[str] = "trained-runs"
+    purpose: ClassVar[str] = "worlds of trained models"
+    evidence_type: ClassVar[type] = RunScores
+    assumptions: ClassVar[tuple[Assumption, ...]] = ()
+    checks: ClassVar[tuple[Check, ...]] = ()
+    attempts: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
-        if not isinstance(self.recipe, DpSgd):
-            raise InputError(f"`recipe` must be a DpSgd, got {type(self.recipe).__name__}.")
+        if not isinstance(self.config, DPSGDConfig):
+            raise InputError(f"`config` must be a DPSGDConfig, got {type(self.config).__name__}.")
         if not hasattr(self.canary, "fits") or not callable(self.score):
             raise InputError("`canary` must be a GradientCanary or the like, and `score` an observer of states.")
-        if not self.canary.fits(self.recipe.relation):
+        if not self.canary.fits(self.config.relation):
             raise InputError(
-                f"the worlds of this {type(self.canary).__name__} do not differ by {self.recipe.relation!s}.",
+                f"the worlds of this {type(self.canary).__name__} do not differ by {self.config.relation!s}.",
                 "add/remove has a record or nothing, substitution two records, label two that differ in it alone.",
             )
-        object.__setattr__(self, "x", check.read_only(np.array(self.x, dtype=np.float32)))
-        object.__setattr__(self, "y", check.read_only(np.array(self.y)))
+        for name, kind in (("x", np.float32), ("y", None)):
+            object.__setattr__(self, name, _numbers(name, getattr(self, name), kind))
+        check.unit(self.unit)
         check.count("runs", self.runs, low=1)
         check.count("blocks", self.blocks, low=1)
         check.count("width", self.width, low=1)
         if self.at is not None:
-            check.count("at", self.at, low=1, high=self.recipe.steps, high_name="steps")
+            listed = [self.at] if isinstance(self.at, int) else check.items("at", self.at)
+            steps = [check.count("at", step, low=1, high=self.config.steps, high_name="steps") for step in listed]
+            if not steps or len(set(steps)) < len(steps):
+                raise InputError(f"`at` must name at least one step, and none twice, got {steps}.")
+            object.__setattr__(self, "at", tuple(steps))
 
     @property
     def relation(self) -> Relation:
-        return self.recipe.relation
+        return self.config.relation
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps after which the models are scored."""
+        return (self.config.steps,) if self.at is None else self.at  # type: ignore[return-value]  # made a tuple
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The world of each model: of every two one has the canary, and a coin says which."""
-        return _coins.paired_worlds(seed, PURPOSE, self.runs)
+        return paired_worlds(seed, self.purpose, self.runs)
 
-    def commitment(self, seed: int) -> str:
-        """A hash that commits to the order of the worlds."""
-        return _coins.commitment(seed, PURPOSE, self.coins(seed))
+    def plan(self, seed: int) -> dict[str, Any]:
+        """Everything but the models."""
+        return plan_of(self)
 
-    def fingerprint(self, seed: int) -> str:
-        """What a store of these models belongs to."""
-        return fingerprint([self, seed])
-
-    def play(
-        self,
-        *,
-        seed: int,
-        execution: Execution | None = None,
-        store: str | Path | None = None,
-        fresh: bool = False,
-        title: str = "models",
-    ) -> RunScores:
+    def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
         """Train what the store does not have yet; bitwise the same models from any number of workers."""
-        step = self.recipe.steps if self.at is None else self.at
-        with kept_runs(store, plan=partial(self.fingerprint, seed), fresh=fresh) as kept:
-            return self._played([step], seed, execution, kept, title)[step]
+        found = self.play_steps(seed=seed, runner=runner)
+        return Play(evidence=tuple(found.values()), covers_claim=set(self.steps) == {self.config.steps})
 
-    def play_steps(
-        self,
-        steps: Sequence[int],
-        *,
-        seed: int,
-        execution: Execution | None = None,
-        store: str | Path | None = None,
-        fresh: bool = False,
-        title: str = "models",
-    ) -> dict[int, RunScores]:
-        """The same models scored after each of these steps.
+    def play_steps(self, *, seed: int, runner: Runner = RUNNER) -> dict[int, RunScores]:
+        """The same models scored after each of the steps.
 
         The evidence of one step is as good as that of any other, but it is not independent of it: choosing a step by
-        what it shows costs a union over all that were looked at (`estimators.by_step` pays it).
+        what it shows costs a union over all that were looked at (`estimators.by_step` pays it, and so does an audit).
         """
-        wanted = [check.count("steps", step, low=1, high=self.recipe.steps) for step in check.items("steps", steps)]
-        if not wanted:
-            raise InputError("`steps` must name at least one step, got none.")
-        plan = partial(fingerprint, [self, seed, wanted])
-        with kept_runs(store, plan=plan, fresh=fresh) as kept:
-            return self._played(wanted, seed, execution, kept, title)
-
-    def _played(
-        self, steps: list[int], seed: int, execution: Execution | None, kept: Any, title: str
-    ) -> dict[int, RunScores]:
         worlds, width = self.coins(seed), self.blocks * self.width
         key = distinct_seeds(seed, "trained models", 1)[0]
-        work = partial(_scores_of_job, replace(self, runs=1), key, steps)
+        work = partial(_scores_of_job, replace(self, runs=1), key, list(self.steps))
         jobs = [(start // self.width, worlds[start : start + width]) for start in range(0, worlds.size, width)]
-        parts = (execution or Execution()).map(work, jobs, store=kept, title=title)
-        scores = np.concatenate([np.array(part).reshape(len(steps), -1) for part in parts], axis=1)
+        parts = runner.map(work, jobs)
+        scores = np.concatenate([np.array(part).reshape(len(self.steps), -1) for part in parts], axis=1)
         how: dict[str, Any] = {"relation": self.relation, "unit": self.unit, "seed": seed}
         return {
             step: RunScores(present=row[worlds], absent=row[~worlds], **how)
-            for step, row in zip(steps, scores, strict=True)
+            for step, row in zip(self.steps, scores, strict=True)
         }
+
+
+def _numbers(name: str, values: Any, kind: Any) -> NDArray[Any]:
+    try:
+        found = np.array(values, dtype=kind)
+    except (TypeError, ValueError):
+        found = np.array(None)
+    if found.dtype.kind not in "fiub":
+        raise InputError(f"`{name}` must be an array of numbers, got {type(values).__name__}.")
+    return check.read_only(found)
 
 
 def _scores_of_job(game: TrainedRuns, seed: int, steps: list[int], job: tuple[int, NDArray[np.bool_]]) -> list[float]:
     first_block, worlds = job
     seen, _ = train(
-        game.recipe,
+        game.config,
         game.x,
         game.y,
         canary=game.canary,
@@ -171,24 +168,24 @@ class GradientsInOneRun:
         Which parameters, one for each canary; `attacks.quiet_coordinates` finds those that a rehearsal moves least.
     """
 
-    recipe: DpSgd
+    config: DPSGDConfig
     x: Any
     y: Any
     coordinates: Any
 
     @property
     def relation(self) -> Relation:
-        return self.recipe.relation
+        return self.config.relation
 
     def __call__(self, included: NDArray[np.bool_], seed: int) -> NDArray[np.float64]:
-        recipe = self.recipe
-        canaries = CoordinateCanaries(self.coordinates, recipe.clip, opposed=recipe.replaces)
-        if not canaries.fits(recipe.relation):
-            raise InputError(f"a gradient in place of another is a substitution, got {recipe.relation!s}.")
+        config = self.config
+        canaries = CoordinateCanaries(self.coordinates, config.clip, opposed=config.replaces)
+        if not canaries.fits(config.relation):
+            raise InputError(f"a gradient in place of another is a substitution, got {config.relation!s}.")
         worlds = np.asarray(included, dtype=np.bool_)[:, None]
         starts: list[NDArray[np.float32]] = []
         _, final = train(
-            recipe, self.x, self.y, canary=canaries, worlds=worlds, seed=seed, width=1,
+            config, self.x, self.y, canary=canaries, worlds=worlds, seed=seed, width=1,
             observe=[lambda state: _kept(starts, state.start)], at=[1],
         )  # fmt: skip
         return -(final[0].ravel() - starts[0].ravel())[canaries.coordinates].astype(np.float64)
@@ -216,7 +213,7 @@ class RecordsInOneRun:
     expected batch size with all canaries in, a constant.
     """
 
-    recipe: DpSgd
+    config: DPSGDConfig
     x: Any
     y: Any
     canaries: tuple[Any, Any]
@@ -224,15 +221,15 @@ class RecordsInOneRun:
 
     @property
     def relation(self) -> Relation:
-        return self.recipe.relation
+        return self.config.relation
 
     def __post_init__(self) -> None:
         labels_only = self.relation is Relation.LABEL and self.partners is not None
         if labels_only and not np.array_equal(self.canaries[0], (self.partners or ((),))[0]):
             raise InputError("`partners` must have the canaries' features where only labels are replaced.")
-        if (self.partners is not None) != self.recipe.replaces:
+        if (self.partners is not None) != self.config.replaces:
             raise InputError(
-                f"`partners` belong to substitution, got relation {self.recipe.relation!s} and "
+                f"`partners` belong to substitution, got relation {self.config.relation!s} and "
                 f"{'none' if self.partners is None else 'some'}.",
             )
 
@@ -248,10 +245,10 @@ class RecordsInOneRun:
             x = np.vstack([self.x, np.where(chosen[:, None], rows, others[0])])
             y = np.append(self.y, np.where(chosen, labels, others[1]))
         size = np.asarray(self.y).size + labels.size
-        _, final = train(self.recipe, x, y, models=1, seed=seed, width=1, records=size)
-        model = bound_model(self.recipe, np.ascontiguousarray(x, dtype=np.float32), y)
+        _, final = train(self.config, x, y, models=1, seed=seed, width=1, records=size)
+        model = bound_model(self.config, np.ascontiguousarray(x, dtype=np.float32), y)
         weights = np.ascontiguousarray(final.transpose(1, 0, 2))
-        loss = self.recipe.loss
+        loss = self.config.loss
         found = log_likelihoods(loss, model.outputs(weights, rows)[:, 0, :], labels)
         if self.partners is not None:
             found -= log_likelihoods(loss, model.outputs(weights, others[0])[:, 0, :], others[1])

@@ -5,13 +5,13 @@
 
 Membership was given, not randomised, so a score may be right about it without any leak. How far the features alone
 tell it is the *propensity*, learnt from held rows that are not audited. Everything rests on it: the blind attack,
-which never saw the model, is played beside every game, and `da.audit` reports no number where it refutes them.
+which never saw the model, is a control of every play, and `da.audit` reports no number where it refutes them.
 
-The coins re-randomise the two pools (THEORY 003-1): where a non-member is shown, a member that is not shown was
-trained on in its place. So the relation is SUBSTITUTE; ADD_REMOVE is for training sets of a fixed part plus exactly
-the members shown, each a member or not by its own chance, with propensities that are known.
+The coins re-randomise the two pools (theory:adjacency#thinning): where a non-member is shown, a member that is not
+shown was trained on in its place. So the relation is SUBSTITUTE; ADD_REMOVE is for training sets of a fixed part plus
+exactly the members shown, each a member or not by its own chance, with propensities that are known.
 
-A random hold-out (`how="split"`) needs no propensity. Generated non-members are for the paired game of PANORAMIA.
+A random hold-out (`origin="split"`) needs no propensity. Generated non-members are for the paired game of PANORAMIA.
 """
 
 from __future__ import annotations
@@ -19,54 +19,118 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from dpaudit import _validate as check
-from dpaudit import propensity as propensities
+from dpaudit._compute import one_thread
 from dpaudit._validate import InputError
-from dpaudit.attacks import blind
+from dpaudit.assumptions import Assumption, Check, CheckResult, as_assumptions, filled
+from dpaudit.attacks import baselines
 from dpaudit.bounds import Relation, relation
-from dpaudit.evidence import MemberScores, thin
-from dpaudit.execution import Execution, fingerprint, stream
-from dpaudit.games import _coins
-from dpaudit.propensity import Logistic, Overlap, Revealing
+from dpaudit.evidence import ONE_ROW_A_UNIT, MemberScores, thin
+from dpaudit.execution import stream
+from dpaudit.fitted import diagnostics
+from dpaudit.fitted import propensity as propensities
+from dpaudit.fitted.diagnostics import Overlap
+from dpaudit.fitted.propensity import Logistic
+from dpaudit.games import _zero_run_table as reading
+from dpaudit.games._zero_run_table import Units, Uses, check_origin, check_settings, slope
+from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
+from dpaudit.inputs.tables import Table, cut_columns, digests, unit_word
 
-HOW = {
-    "split": "a random hold-out of the same records",
-    "later": "records from after the training",
-    "domain": "records of another source",
-    "given": "records that nobody randomised",
-    "generated": "made by a generator",
-}
-"""Where the non-members come from."""
-ADVERSARIES = ("aware", "unaware")
-COMPLETE = "nothing else about a record, that its score depends on, tells more of its membership than the features do"
-PURPOSE = "coins of given members"
-TOO_MANY = 6.0
-"""Standard deviations by which the number of members may differ from what known propensities say."""
-CROSS_FITTED = "propensities that were cross-fitted on the audited rows are as good as if fitted on others"
 HELD, HELD_FOR_SLOPE = 0.5, 0.2
-ABSTAIN, LEAST = 0.02, 50
+TRIM, LEAST = 0.02, 50
 """The aware adversary leaves rows alone whose propensity is nearer to 0 or 1, if so many others are left."""
 ERRORS = 2.0
 """Standard errors of fitted log-odds by which they may be wrong, unless a number is given."""
 Vector = NDArray[np.float64]
 
-
-@dataclass(frozen=True, kw_only=True)
-class ZeroPlayed:
-    """One play: the evidence, the blind attack on the same rows (one part a fold), and what is known of the overlap."""
-
-    evidence: MemberScores
-    blind: tuple[MemberScores, ...]
-    overlap: Overlap | None
-    revealing: tuple[Revealing, ...]
-    rows: NDArray[np.intp] = field(repr=False)
-    """The units of the evidence, by their place."""
+PROPENSITY_MODEL = Assumption(
+    id="propensity-model",
+    sentence="membership given the features follows the propensity model ({model}, {where})",
+    answered_by="auditor",
+    tested_by=("blind-members", "overlap"),
+    theory="theory:zero-run#signed",
+)
+CROSS = "cross-fitted on the audited rows"
+OTHERS = "fitted on {count:,} other {unit}s"
+COMPLETE = Assumption(
+    id="no-hidden-factor",
+    sentence=(
+        "nothing else about a record, that its score depends on, tells more of its membership than the features do"
+    ),
+    answered_by="data holder",
+    tested_by=("leaking-features",),
+    theory="theory:zero-run#signed",
+)
+CROSS_FITTED = Assumption(
+    id="cross-fitted",
+    sentence="propensities that were cross-fitted on the audited rows are as good as if fitted on others",
+    answered_by="auditor",
+    theory="theory:zero-run#estimated",
+)
+LOG_ODDS_ERROR = Assumption(
+    id="log-odds-error",
+    sentence="the model's log-odds are wrong by at most {error:g}",
+    answered_by="auditor",
+    tested_by=("blind-members",),
+    theory="theory:zero-run#log-odds-error",
+)
+STANDARD_ERRORS = Assumption(
+    id="log-odds-standard-errors",
+    sentence=(
+        "the model's log-odds are wrong by at most {errors:g} standard errors of each ({median:.2g} in the median, "
+        "{largest:.2g} at the most)"
+    ),
+    answered_by="auditor",
+    tested_by=("blind-members",),
+    theory="theory:zero-run#log-odds-error",
+)
+NOT_THE_MODEL = ", so what the attack finds may not be attributed to the model."
+BLIND_MEMBERS = Check(
+    id="blind-members",
+    passed=(
+        "Control passed: an attack that never saw the model, cross-fitted on the features, does not beat the "
+        "propensities (p = {p_value:p}; refuted at {level:g}). That proves nothing: a better one might."
+    ),
+    refuted=(
+        "Control refuted: members and non-members can be told apart without the model better than the propensities say "
+        "(p = {p_value:p}; refuted at {level:g})" + NOT_THE_MODEL
+    ),
+    not_run="Control not tried: without features a blind attack has nothing to go by.",
+    remedy=(
+        "A propensity model that knows what the blind attack knows: `propensity.Boosted`, or more held rows. A "
+        "`log_odds_error` that you answer for gives a bound of its own."
+    ),
+    refutes="propensity-model",
+    level=0.05,
+    theory="theory:zero-run#blind-gate",
+)
+OVERLAP = Check(
+    id="overlap",
+    measured=(
+        "The propensities tell members from non-members with AUC {auc:.2f}; they keep from 0 and 1 by {listed}. "
+        "Weighed by them, the groups are worth {members:,.0f} and {others:,.0f} rows (estimates)."
+    ),
+    refuted="The features tell members from non-members exactly" + NOT_THE_MODEL,
+    refutes="propensity-model",
+    theory="theory:zero-run#composition",
+)
+LEAKING = Check(
+    id="leaking-features",
+    measured="Membership can be read off the features: {columns:list}.",
+    refuted="The features tell members from non-members exactly: {columns:list}" + NOT_THE_MODEL,
+    remedy=(
+        "If column {names:list} came about by how the rows were collected, and not by who they are, leave them out; "
+        "what is left must then say all there is about membership."
+    ),
+    refutes="no-hidden-factor",
+    theory="theory:zero-run#composition",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,22 +143,21 @@ class ZeroRun:
         One a row; higher means member. `attacks.inner_product` and `attacks.negative_loss` are such scores.
     member
         Whether each row was trained on.
-    how
+    origin
         Where the non-members come from: "split" (a random hold-out), "later", "domain" or "given".
     features, feature_names
         Numeric columns for the propensity and for the blind attack. Not needed for a split.
     propensity
-        A model of `dpaudit.propensity`, or known propensities, P(member given the features) *of these rows*: one number
-        a row, or two (lower, upper). They must add up to about as many members as there are.
+        A model of `dpaudit.fitted.propensity`, or known propensities, P(member given the features) *of these rows*: one
+        number a row, or two (lower, upper). They must add up to about as many members as there are.
     adversary
         "aware" ranks rows by the score with the log-odds regressed out (the slope is learnt on held rows), so that it
         prefers what the model says to what the features do, and leaves rows with extreme propensities alone; "unaware"
         by the score alone.
-    abstain
+    trim
         How near to 0 or 1 a propensity is extreme (default 0.02 for the aware adversary, 0 for the other). Such rows
-        are not guessed at all: a function of the features alone, so it costs nothing, and it is there that propensity
-        models are wrong.
-    held
+        are not guessed: that costs nothing, as features alone decide it, and there propensity models are wrong.
+    fit_fraction
         Share of the units that are not audited: to fit the propensity model on (default 0.5), or, where propensities
         are known, for the slope of the aware adversary (0.2).
     cross_fit
@@ -104,8 +167,8 @@ class ZeroRun:
         them, and no more than that of the edge in one that does not.
     log_odds_error
         Widens every propensity by so much in log-odds. None: a fitted one by twice the standard error of its own
-        log-odds (`propensity.standard_errors`), a known one not at all. A model that was fitted to some thousands of
-        rows is off by a little everywhere, the more the more columns it has, and that alone would look like a leak.
+        log-odds (`propensity.standard_errors`), a known one not at all. A fitted model is off by a little everywhere,
+        the more the more columns it has, and that alone would look like a leak.
     group, unit
         Rows of one unit are one: their scores and features are averaged.
     columns
@@ -114,20 +177,22 @@ class ZeroRun:
     relation
         SUBSTITUTE, or ADD_REMOVE for exactly the members shown.
     assumed
-        Further sentences that the evidence rests on.
+        Whatever else the evidence rests on.
+    source
+        Where the rows come from, for the record.
     ids
         Whole numbers that name the rows in the evidence; None: their places, from 0.
     """
 
     scores: Any
     member: Any
-    how: str = "given"
+    origin: str = "given"
     features: Any = None
     feature_names: tuple[str, ...] = ()
     propensity: Any = field(default_factory=Logistic)
     adversary: str = "aware"
-    abstain: float | None = None
-    held: float | None = None
+    trim: float | None = None
+    fit_fraction: float | None = None
     cross_fit: bool = False
     clip: float = 0.0
     log_odds_error: float | None = None
@@ -136,35 +201,45 @@ class ZeroRun:
     columns: dict[str, Any] | None = None
     relation: Relation | str = Relation.SUBSTITUTE
     sides: str = "both"
-    assumed: tuple[str, ...] = ()
+    assumed: tuple[Assumption, ...] = ()
     ids: Any = None
+    source: dict[str, Any] | None = None
+
+    kind: ClassVar[str] = "zero-run"
+    purpose: ClassVar[str] = "coins of given members"
+    evidence_type: ClassVar[type] = MemberScores
+    assumptions: ClassVar[tuple[Assumption, ...]] = (
+        PROPENSITY_MODEL,
+        COMPLETE,
+        CROSS_FITTED,
+        LOG_ODDS_ERROR,
+        STANDARD_ERRORS,
+        ONE_ROW_A_UNIT,
+    )
+    checks: ClassVar[tuple[Check, ...]] = (BLIND_MEMBERS, OVERLAP, LEAKING)
+    attempts: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_how(self.how)
+        check_origin(self.origin)
         scores, bits = check.scores("scores", self.scores), check.booleans("member", self.member)
         rows = check.same_length(scores=scores, member=bits)
-        check.choice("adversary", self.adversary, ADVERSARIES)
-        check.number("clip", self.clip, low=0.0, high=0.5)
-        abstain = ABSTAIN if self.adversary == "aware" else 0.0
-        if self.abstain is not None:
-            abstain = check.number("abstain", self.abstain, low=0.0, high=0.5)
-        if self.log_odds_error is not None:
-            check.number("log_odds_error", self.log_odds_error, low=0.0)
+        check_settings(self.adversary, self.trim, self.fit_fraction, self.cross_fit, self.clip, self.log_odds_error)
+        trim = (TRIM if self.adversary == "aware" else 0.0) if self.trim is None else float(self.trim)
         asked = relation(self.relation)
         if asked not in (Relation.SUBSTITUTE, Relation.ADD_REMOVE):
             raise InputError(f"`relation` must be substitute or add-remove, got {asked}.")
         features, known = None, None
-        if self.how != "split":
+        if self.origin != "split":
             if not hasattr(self.propensity, "fit"):
-                known = _known(self.propensity, bits)
+                known = reading.known_propensities(self.propensity, bits)
             if self.features is not None:
                 features = propensities.prepared(self.features, bits)[0]
             elif known is None:
                 raise InputError(
                     "`features` are needed where membership was given: the propensity is learnt from them.",
-                    "a random hold-out is how='split' and needs none.",
+                    "a random hold-out is origin='split' and needs none.",
                 )
-        if asked is Relation.ADD_REMOVE and self.how != "split" and known is None:
+        if asked is Relation.ADD_REMOVE and self.origin != "split" and known is None:
             raise InputError(
                 "`relation` add-remove needs known propensities: pools that are re-randomised certify substitution.",
                 "leave `relation` out.",
@@ -172,111 +247,181 @@ class ZeroRun:
         names = self.feature_names or tuple(f"column {n}" for n in range(0 if features is None else features.shape[1]))
         if features is not None and len(names) != features.shape[1]:
             raise InputError(f"`feature_names` must name {features.shape[1]} columns, got {len(names)}.")
-        held = self._default_held(known) if self.held is None else check.number("held", self.held, low=0.0, high=0.9)
-        if known is None and self.how != "split" and not held and not self.cross_fit:
+        held = self._default_held(known) if self.fit_fraction is None else float(self.fit_fraction)
+        if known is None and self.origin != "split" and not held and not self.cross_fit:
             raise InputError(
-                "`held` must be a share above 0: the propensity model is fitted on rows that are not audited."
+                "`fit_fraction` must be a share above 0: the propensity model is fitted on rows that are not audited."
             )
         group = None if self.group is None else check.labels("group", self.group)
+        ids = np.arange(rows) if self.ids is None else np.asarray(self.ids)
+        check.same_length(scores=scores, ids=ids)
         changed: dict[str, Any] = {
             "scores": scores,
             "member": bits,
             "features": features,
             "feature_names": tuple(names),
         }
-        changed |= {"group": group, "relation": asked, "held": held, "abstain": abstain}
-        changed["ids"] = np.arange(rows) if self.ids is None else np.asarray(self.ids)
-        check.same_length(scores=scores, ids=changed["ids"])
+        changed |= {"group": group, "relation": asked, "fit_fraction": held, "trim": trim, "ids": ids}
+        changed["assumed"] = as_assumptions(self.assumed)
+        changed["assumptions"] = (*type(self).assumptions, *changed["assumed"])  # may be accepted, too
         for name, value in changed.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_known", known)
 
     def _default_held(self, known: Any) -> float:
-        if self.how == "split":  # nothing is learnt
+        if self.origin == "split":  # nothing is learnt
             return 0.0
         if known is None and not self.cross_fit:
             return HELD
         return HELD_FOR_SLOPE if self.adversary == "aware" else 0.0
 
+    # ----------------------------------------------------------------------------------------------------- from a table
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        member: str = "member",
+        score: str | None = None,
+        loss: str | None = None,
+        probability: Any = None,
+        label: str | None = None,
+        classes: Any = None,
+        features: Any = None,
+        leave_out: Any = (),
+        origin: str = "given",
+        unit: str | None = None,
+        propensity: Any = "logistic",
+        adversary: str = "aware",
+        trim: float | None = None,
+        fit_fraction: float | None = None,
+        cross_fit: bool = False,
+        clip: float = 0.0,
+        log_odds_error: float | None = None,
+        sample: int | None = None,
+        relation: Relation | str = Relation.SUBSTITUTE,
+        folder: str | Path = ".",
+        seed: int = 0,
+    ) -> ZeroRun:
+        """The game of one table of known members and non-members of a released model.
+
+        Parameters
+        ----------
+        table
+            Files (Parquet, CSV, Arrow), by name or pattern, or a list of them; or a data frame.
+        member
+            The column that says whether a row was trained on: true / false or 1 / 0.
+        score, loss
+            The column of scores (higher means member), or of losses (lower does). None of both, and no `probability`:
+            the column "score", or else "loss".
+        probability, label
+            Instead of a score: columns of predicted probabilities, one a class, or one of the second of two; and that
+            of the true label, whose log-probability is the score. The label is a feature too: the score depends on it.
+        classes
+            The values of the label in the order of `probability`; None: sorted.
+        features
+            Columns for the propensity and for the blind attack: numbers, dates, texts (their 100 most frequent values).
+            None: every column that has no other use here.
+        leave_out
+            Columns that are no features. The score must not know of them but through the features.
+        origin
+            Where the non-members come from: "split" (a random hold-out), "later", "domain" or "given".
+        unit
+            The column that says whose row it is: rows of one unit are averaged. None: every row is one, an assumption.
+        propensity
+            "logistic", "boosted", or the column of known propensities, or two, [lower, upper].
+        adversary
+            "aware" takes what the features say off the score, "unaware" ranks by the score alone.
+        trim
+            How near to 0 or 1 a propensity is extreme, so that its row is not guessed.
+        fit_fraction
+            Share of the units that are not audited, to fit the propensity model on.
+        cross_fit
+            Fit the propensity model on the audited rows themselves, in folds.
+        clip
+            Propensities nearer to 0 or 1 than this are only known to be so near.
+        log_odds_error
+            By how much log-odds may be wrong; None: twice the standard error of fitted ones.
+        sample
+            Play with about this many rows, drawn at random: for tables that do not fit into memory.
+        relation
+            "substitute", or "add-remove" for exactly the members shown.
+        folder, seed
+            Where names of files start, and what draws the sample.
+        """
+        check_origin(origin)
+        check_settings(adversary, trim, fit_fraction, cross_fit, clip, log_odds_error)
+        split, read = origin == "split", Table.of(table, folder=folder)
+        told: dict[str, Any] = {
+            "adversary": adversary,
+            "trim": trim,
+            "fit_fraction": fit_fraction,
+            "cross_fit": cross_fit,
+        }
+        told |= {"clip": clip, "log_odds_error": log_odds_error}
+        columns = {"features": features, "leave_out": leave_out, "propensity": propensity}
+        if split:
+            reading.refuse_for_split(cls.from_table, {**columns, **told})
+            told["fit_fraction"] = 0.0
+        ways = {"score": score, "loss": loss, "probability": probability, "label": label, "classes": classes}
+        uses = Uses.of(read, member=member, unit=unit, cross_fit=cross_fit, split=split, **ways, **columns)
+        rows = read.sample(uses.needed, sample, unit=unit, seed=seed, days=True)
+        matrix, names = rows.numeric(uses.features)
+        shown = rows.columns(uses.features)
+        return cls(
+            scores=uses.scores(rows),
+            member=rows.column(member, "flag"),
+            origin=origin,
+            features=matrix,
+            feature_names=names,
+            propensity=uses.propensity(rows, propensity),
+            group=None if unit is None else rows.column(unit, "unit"),
+            unit=unit_word(unit),
+            columns=shown or None,
+            relation=relation,
+            assumed=cut_columns(shown),
+            ids=rows.numbers,
+            source={**uses.source(propensity, split=split), "sample": sample, "files": digests(read)},
+            **told,
+        )
+
     # ------------------------------------------------------------------------------------------------------------ units
 
     @cached_property
-    def units(self) -> _Units:
+    def units(self) -> Units:
         """One line a unit; rows of one unit are averaged, and must agree in membership."""
-        known = self.__dict__["_known"]
-        first = np.arange(self.scores.size)
-        if self.group is None:
-            return _Units(self.scores, self.member, self.features, known, first)
-        _, first, place = np.unique(self.group, return_index=True, return_inverse=True)
-        count = np.bincount(place.ravel())
-        if np.any((np.bincount(place.ravel(), self.member) % count) != 0):
-            raise InputError("`member` must be the same for all rows of one unit.")
-
-        if known is not None and not np.array_equal(known, known[first][place.ravel()]):
-            raise InputError("`propensity` must be the same for all rows of one unit.")
-
-        def mean(values: Any) -> Any:
-            columns = np.asarray(values, dtype=np.float64).reshape(len(values), -1).T
-            return np.stack([np.bincount(place.ravel(), column) / count for column in columns], axis=1)
-
-        return _Units(
-            mean(self.scores)[:, 0],
-            self.member[first],
-            None if self.features is None else mean(self.features),
-            None if known is None else known[first],
-            first,
-        )
+        return Units.of(self.scores, self.member, self.features, self.__dict__["_known"], self.group)
 
     def parts(self, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The units that are held, and those that are audited: with fair coins from the rest, or all of it."""
         units = self.units
         order = stream(seed, "held units").permutation(len(units))
-        cut = round(float(self.held or 0.0) * len(units))
+        cut = round(float(self.fit_fraction or 0.0) * len(units))
         held, rest = np.sort(order[:cut]), np.sort(order[cut:])
         for name, part in (("held", held), ("audited", rest)):
             if (name == "audited" or cut) and np.unique(units.member[part]).size < 2:
                 raise InputError(f"the {name} rows must hold members and non-members, got one kind only.")
         if self.relation is Relation.ADD_REMOVE:
             return held, rest
-        kept, _ = thin(units.member[rest], stream(seed, PURPOSE))
+        kept, _ = thin(units.member[rest], stream(seed, self.purpose))
         return held, rest[kept]
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The memberships of the audited units, in the order in which the coins drew them."""
         return self.units.member[self.parts(seed)[1]]
 
-    def commitment(self, seed: int) -> str:
-        """A hash that commits to which rows are audited."""
-        return _coins.commitment(seed, PURPOSE, self.coins(seed))
-
-    def fingerprint(self, seed: int) -> str:
-        """What a record of this game belongs to."""
-        named = (self.how, self.adversary, self.abstain, self.held, self.cross_fit, self.clip, self.log_odds_error)
-        arrays = (self.scores, self.member, self.features, self.group, self.ids, self.__dict__["_known"])
-        model = self.propensity if self.__dict__["_known"] is None else ""
-        words = (self.unit, self.feature_names, self.assumed, str(self.relation), self.sides)
-        return fingerprint([named, words, arrays, model, seed])
+    def plan(self, seed: int) -> dict[str, Any]:
+        """Every setting, and digests of the rows."""
+        known = {} if self.__dict__["_known"] is None else {"propensity": "known", "known": self.__dict__["_known"]}
+        return plan_of(self, rows=self.scores.size, **known)
 
     # ------------------------------------------------------------------------------------------------------------- play
 
-    def play(
-        self,
-        *,
-        seed: int,
-        execution: Execution | None = None,
-        store: str | Path | None = None,
-        fresh: bool = False,
-        title: str = "rows",
-    ) -> MemberScores:
-        """The evidence alone. Use `da.audit` for a number: it plays the blind attack too, and heeds it.
-
-        The other arguments are those of every game; nothing here takes long enough to be kept or shared out.
-        """
-        return self._played(seed, with_blind=False).evidence
-
-    def play_all(self, *, seed: int) -> ZeroPlayed:
-        """The evidence, the blind attack on the same rows, and the overlap of the groups."""
-        return self._played(seed, with_blind=True)
+    def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
+        """The evidence, the blind attack on the same rows, and how far the groups overlap."""
+        with one_thread(trees=True):
+            return self._played(seed)
 
     def log_odds(self, seed: int) -> Vector:
         """Of membership given the features, of every unit that is audited or held; the middle where two are known."""
@@ -313,13 +458,13 @@ class ZeroRun:
     def _guessed(self, audited: NDArray[np.intp], odds: Vector) -> NDArray[np.intp]:
         """The audited units that the adversary does not abstain from; all of them where nothing would be left."""
         rates = special.expit(odds[audited])
-        kept = audited[np.minimum(rates, 1.0 - rates) >= self.abstain]
+        kept = audited[np.minimum(rates, 1.0 - rates) >= self.trim]
         return kept if kept.size >= LEAST else audited
 
-    def _played(self, seed: int, *, with_blind: bool) -> ZeroPlayed:
+    def _played(self, seed: int) -> Play:
         units = self.units
-        if self.how == "split":
-            evidence = MemberScores(
+        if self.origin == "split":
+            split = MemberScores(
                 scores=units.scores,
                 member=units.member,
                 assignment="split",
@@ -327,12 +472,12 @@ class ZeroRun:
                 assumptions=self.assumed,
                 **self._common(seed),
             )
-            return ZeroPlayed(evidence=evidence, blind=(), overlap=None, revealing=(), rows=np.arange(len(units)))
+            return Play(evidence=(split,))
         held, audited = self.parts(seed)
         odds = self.log_odds(seed)
         scores = units.scores
         if self.adversary == "aware":
-            scores = scores - _slope(scores, odds, units.member, held) * odds
+            scores = scores - slope(scores, odds, units.member, held) * odds
         guessed = self._guessed(audited, odds)
         widths = self._widths(seed, held, guessed)
         evidence = MemberScores(
@@ -341,20 +486,60 @@ class ZeroRun:
             propensity=self._bounds(odds, guessed, widths),
             ids=self.ids[units.first[guessed]],
             group=None if self.group is None else np.arange(guessed.size),  # one line a unit, and known to be
-            assumptions=(*self._sentences(held.size, widths), *self.assumed),
+            assumptions=(*self._rests_on(held.size, widths), *self.assumed),
             **self._common(seed),
         )
-        parts: tuple[MemberScores, ...] = ()
-        shown: tuple[Revealing, ...] = ()
-        if with_blind:
-            parts = self._blind(evidence, guessed, odds, seed)
-        if units.features is not None:
-            columns: dict[str, Any] = dict(zip(self.feature_names, units.features.T, strict=True))
-            if self.columns is not None:  # texts have no mean, so a unit is known by its first row
-                columns = {name: np.asarray(column)[units.first] for name, column in self.columns.items()}
-            shown = tuple(propensities.revealing(columns, units.member))
-        overlap = propensities.overlap(odds[audited], units.member[audited])
-        return ZeroPlayed(evidence=evidence, blind=parts, overlap=overlap, revealing=shown, rows=guessed)
+        blind = Control(check=BLIND_MEMBERS, evidence=lambda: self._blind(evidence, guessed, odds, seed))
+        overlap = diagnostics.overlap(odds[audited], units.member[audited])
+        return Play(
+            evidence=(evidence,), controls=(blind,), results=(self._overlapping(overlap), *self._leaking(units))
+        )
+
+    def _overlapping(self, found: Overlap) -> CheckResult:
+        """How far propensities tell the groups apart; where they do so exactly, no row is left to say more about."""
+        listed = [
+            f"{eta:.2g} but for {100.0 * share:g}%" for eta, share in zip(found.eta, diagnostics.SHARES, strict=True)
+        ]
+        return CheckResult(
+            check=OVERLAP,
+            outcome="refuted" if found.eta[0] < 1e-6 and found.auc == 1.0 else "measured",
+            numbers={
+                "auc": found.auc,
+                "eta": list(found.eta),
+                "shares": list(diagnostics.SHARES),
+                "listed": f"{', '.join(listed)} of each group",
+                "members": found.effective[0],
+                "others": found.effective[1],
+                "calibration_error": found.error,
+                "log_odds_error": self.log_odds_error,
+            },
+            figure={
+                "calibration": {
+                    "predicted": list(found.predicted),
+                    "observed": list(found.observed),
+                    "rows": list(found.rows),
+                },
+                "propensities": {
+                    "edges": list(found.edges),
+                    "members": list(found.members),
+                    "others": list(found.others),
+                },
+            },
+        )
+
+    def _leaking(self, units: Units) -> tuple[CheckResult, ...]:
+        """The columns that give memberships away, if any do."""
+        if units.features is None:
+            return ()
+        columns: dict[str, Any] = dict(zip(self.feature_names, units.features.T, strict=True))
+        if self.columns is not None:  # texts have no mean, so a unit is known by its first row
+            columns = {name: np.asarray(column)[units.first] for name, column in self.columns.items()}
+        found = diagnostics.leaking_columns(columns, units.member)
+        if not found:
+            return ()
+        exactly = any(one.exactly for one in found)
+        numbers = {"columns": [str(one) for one in found], "names": [one.column for one in found]}
+        return (CheckResult(check=LEAKING, outcome="refuted" if exactly else "measured", numbers=numbers),)
 
     def _common(self, seed: int) -> dict[str, Any]:
         return {"relation": self.relation, "sides": self.sides, "unit": self.unit, "seed": seed}
@@ -386,23 +571,19 @@ class ZeroRun:
         member = self.units.member
         return 0.0 if self.relation is Relation.ADD_REMOVE else float(np.log(member.sum() / (~member).sum()))
 
-    def _sentences(self, held: int, widths: Vector) -> tuple[str, ...]:
-        found = []
+    def _rests_on(self, held: int, widths: Vector) -> tuple[Assumption, ...]:
+        found: list[Assumption] = []
         if self.units.known is None:
-            where = "cross-fitted on the audited rows" if self.cross_fit else f"fitted on {held:,} other {self.unit}s"
-            found.append(
-                f"membership given the features follows the propensity model ({self.propensity.words()}, {where})"
-            )
+            where = CROSS if self.cross_fit else filled(OTHERS, {"count": held, "unit": self.unit})
+            found.append(PROPENSITY_MODEL.measured(model=self.propensity.words(), where=where))
         found.append(COMPLETE)
         if self.cross_fit:
             found.append(CROSS_FITTED)
         if self.log_odds_error:
-            found.append(f"the model's log-odds are wrong by at most {self.log_odds_error:g}")
+            found.append(LOG_ODDS_ERROR.asserted(error=float(self.log_odds_error)))
         elif widths.any():
-            found.append(
-                f"the model's log-odds are wrong by at most {ERRORS:g} standard errors of each "
-                f"({np.median(widths):.2g} in the median, {widths.max():.2g} at the most)"
-            )
+            median, largest = float(np.median(widths)), float(widths.max())
+            found.append(STANDARD_ERRORS.asserted(errors=ERRORS).measured(median=median, largest=largest))
         return tuple(found)
 
     def _blind(
@@ -411,63 +592,5 @@ class ZeroRun:
         """The blind attack on the audited rows; nothing where it has nothing to go by."""
         if self.units.features is None:
             return ()
-        return blind.blind_members(evidence, odds[audited], self.units.features[audited], seed=seed)
-
-
-@dataclass(frozen=True, eq=False)
-class _Units:
-    scores: Vector
-    member: NDArray[np.bool_]
-    features: Any
-    known: Any
-    first: NDArray[np.intp]
-
-    def __len__(self) -> int:
-        return self.scores.size
-
-
-def check_how(how: Any) -> None:
-    """One of the words of `HOW`; generated non-members are handed over to PANORAMIA."""
-    check.choice("how", how, tuple(HOW))
-    if how == "generated":
-        raise InputError(
-            "generated non-members need a generator's closeness, which no propensity model measures.",
-            "use `estimators.panoramia` on PairedScores (fair coins between real and generated records), or `dpaudit "
-            "estimate FILE --how coins` on a table with columns included, baseline and attack.",
-        )
-
-
-def _known(values: Any, member: NDArray[np.bool_]) -> Vector:
-    rows = member.size
-    try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        kind = type(values).__name__
-        raise InputError(f"`propensity` must be a model with `fit`, or numbers, one a row, got {kind}.") from None
-    if found.shape not in ((rows,), (rows, 2)):
-        raise InputError(f"`propensity` must be one number a row or two ({rows} rows), got shape {found.shape}.")
-    found = np.stack([found, found], axis=1) if found.ndim == 1 else found
-    if not np.all((found >= 0.0) & (found <= 1.0)) or np.any(found[:, 0] > found[:, 1]):
-        raise InputError("`propensity` must lie between 0 and 1, the lower first.")
-    spread = TOO_MANY * np.sqrt((found * (1.0 - found)).sum(axis=0).max() + 1.0)
-    fewest, most = found.sum(axis=0)
-    if not fewest - spread <= member.sum() <= most + spread:
-        said = f"{fewest:,.0f}" if fewest == most else f"{fewest:,.0f} to {most:,.0f}"
-        raise InputError(
-            f"`propensity` must add up to about the number of members: it says {said} of {rows:,}, and "
-            f"{int(member.sum()):,} are.",
-            "give P(member given the features) of these rows, not of groups of equal size.",
-        )
-    return found
-
-
-def _slope(scores: Vector, odds: Vector, member: NDArray[np.bool_], held: NDArray[np.intp]) -> float:
-    """How much the score rises with the log-odds *within* a group, from held rows, whose membership is no secret."""
-    if held.size < 4:
-        return 0.0
-    x, y = odds[held].copy(), scores[held].copy()
-    for group in (member[held], ~member[held]):
-        x[group] -= x[group].mean()
-        y[group] -= y[group].mean()
-    spread = float(x @ x)
-    return float(x @ y) / spread if spread > 0.0 else 0.0
+        with one_thread(trees=True):
+            return baselines.blind_members(evidence, odds[audited], self.units.features[audited], seed=seed)

@@ -1,6 +1,6 @@
 """What is audited: noise mechanisms and their broken twins, exact laws of noisy votes, ground truth for tests."""
 
-from dpaudit.mechanisms import known, label_dp, noise, private_prediction, zoo
+from dpaudit.mechanisms import label_dp, noise, private_prediction
 from dpaudit.mechanisms.label_dp import AdditiveLaplace, Alibi, MultiStage, OneStage, Pate, PriorResponse
 from dpaudit.mechanisms.noise import GaussianSum, KaryResponse, LaplaceSum, Mechanism, VectorSum
 from dpaudit.mechanisms.private_prediction import (
@@ -22,11 +22,9 @@ __all__ = [
     "PriorResponse",
     "VectorSum",
     "knn_inclusion_probability",
-    "known",
     "label_dp",
     "multinomial_argmax_probabilities",
     "noise",
     "noisy_argmax_probabilities",
     "private_prediction",
-    "zoo",
 ]

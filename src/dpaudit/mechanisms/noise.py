@@ -2,7 +2,7 @@
 
 A mechanism *promises* through `claim(delta)` and *does* through `release(dataset, seed)`; a bug is where the two part.
 The honest ones draw the noise that the claim needs. Their broken twins are the same values with another source of
-noise (THEORY 6.2); `mechanisms.zoo` puts each beside the data and the attack that show it.
+noise (theory:ground-truth#bug-zoo); `testing.broken` puts each beside the data and the attack that show it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class GaussianSum:
     noise: Noise = gaussian
 
     def __post_init__(self) -> None:
-        check.number("noise_multiplier", self.noise_multiplier, low=accounting.TINY)
+        check.number("noise_multiplier", self.noise_multiplier, low=check.TINY)
         object.__setattr__(self, "relation", relation(self.relation))
 
     def release(self, dataset: Any, seed: int) -> float:
@@ -126,7 +126,7 @@ class LaplaceSum:
     noise: Noise = laplace
 
     def __post_init__(self) -> None:
-        check.number("epsilon", self.epsilon, low=accounting.TINY)
+        check.number("epsilon", self.epsilon, low=check.TINY)
         object.__setattr__(self, "relation", relation(self.relation))
 
     def release(self, dataset: Any, seed: int) -> float:
@@ -162,7 +162,7 @@ class VectorSum:
     accounted: Relation | None = None
 
     def __post_init__(self) -> None:
-        check.number("noise_multiplier", self.noise_multiplier, low=accounting.TINY)
+        check.number("noise_multiplier", self.noise_multiplier, low=check.TINY)
         check.count("batches", self.batches, low=1)
         object.__setattr__(self, "relation", relation(self.relation))
         if self.accounted is not None:

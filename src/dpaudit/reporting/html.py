@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit import __version__, _files
-from dpaudit.auditing.record import Audit, Audits, as_audits
-from dpaudit.bounds import GAUSSIAN_ASSUMPTION, LowerBound, Outcome, percent, round_down, round_up, sentence_key
-from dpaudit.reporting import plot, tables
+from dpaudit.assumptions import percent, round_down, round_up
+from dpaudit.bounds import Outcome
+from dpaudit.record import Audit, Audits, as_audits
+from dpaudit.reporting import plot, text
 
 MARKS = {
     Outcome.CONTRADICTED: "✗",
@@ -28,7 +29,7 @@ MARKS = {
     Outcome.NOT_COMPARABLE: "≠",
     Outcome.NO_CLAIM: "-",
     Outcome.FAILED: "!",
-    Outcome.BLOCKED: "⊘",
+    Outcome.WITHHELD: "⊘",
 }
 RC: Any = {
     "svg.fonttype": "none",
@@ -46,8 +47,10 @@ RC: Any = {
 }
 
 
+PROOF = "Proof: {} in the documentation."
+REACH = "An audit of this size could have shown {} up to about {}."
 REGION = (
-    "What is left for the model, for every closeness of the generator that one may assert: real records at most e^c "
+    "What is left for the model, for every divergence of the generator that one may assert: real records at most e^c "
     "times as likely as generated ones. To the left of the dotted line the baseline refutes the assertion."
 )
 PRECISION = "Of the items that look most real, the share that is: by the baseline, and by the attack with the model."
@@ -81,13 +84,13 @@ def to_html(audits: Audit | Iterable[Audit], *, title: str | None = None) -> str
     return str(
         template.render(
             title=heading,
-            headline=found[0].verdict.sentence if len(found) == 1 else tables.closing(found),
+            headline=found[0].verdict.sentence if len(found) == 1 else text.closing(found),
             mark=MARKS[found[0].outcome] if len(found) == 1 else "",
             tone=_tone(found[0].outcome) if len(found) == 1 else "",
             several=len(found) > 1,
-            headings=tables.HEADINGS,
-            rows=list(zip(tables.summary_rows(found), sections, strict=True)),
-            together=None if found.together is None else percent(found.together),
+            headings=text.HEADINGS,
+            rows=list(zip(text.summary_rows(found), sections, strict=True)),
+            together=None if found.simultaneous_confidence is None else percent(found.simultaneous_confidence),
             everything=percent(found.everything),
             unjudged=[section for section in sections if not section["audit"].judged],
             sections=sections,
@@ -107,16 +110,17 @@ def _section(audit: Audit, anchor: str) -> dict[str, Any]:
         "anchor": anchor,
         "mark": MARKS[audit.outcome],
         "tone": _tone(audit.outcome),
-        "word": tables.verdict_words(audit),
+        "word": text.verdict_words(audit),
         "axis": _axis(audit, anchor),
         "figures": _figures(audit, anchor),
         "tested": _tested(audit),
-        "assumed": _assumed(audit),
-        "checked": [check["sentence"] for check in audit.checks.values()],
+        "assumed": audit.text.get("assumptions") or [str(one) for one in audit.assumptions],
+        "checked": [*audit.text["checks"], *audit.text.get("comparisons", [])],
+        "next_steps": audit.text["next_steps"],
         "settings": _settings(audit),
-        "bounds": [str(bound).splitlines() for bound in audit.bounds],
+        "bounds": [_bound_lines(lines, bound) for lines, bound in zip(audit.text["bounds"], audit.bounds, strict=True)],
         "budget": [(s["statement"], f"{s['error']:.6g}", s["spent"]) for s in audit.budget],
-        "together": None if audit.together is None else percent(audit.together),
+        "together": None if audit.simultaneous_confidence is None else percent(audit.simultaneous_confidence),
         "failure": audit.figures.get("failure", ""),
     }
 
@@ -131,36 +135,27 @@ def _tested(audit: Audit) -> list[tuple[str, str]]:
     if audit.claim is not None:
         claim = audit.claim
         rows.append(
-            ("claim", f"{tables.claim_words(audit)}; {claim['method']}, {claim['relation']} of one {claim['unit']}")
+            ("claim", f"{text.claim_words(audit)}; {claim['method']}, {claim['relation']} of one {claim['unit']}")
         )
         rows.append(("source of the claim", claim["source"] or "not stated"))
         rows.append(("tested as", f"the curve of: {claim['tested_as']}"))
-    if audit.evidence is not None:
-        sizes = ", ".join(f"{count:,} {name}" for name, count in audit.evidence["sizes"].items())
-        rows.append(("evidence", f"{audit.evidence['type']}: {sizes}"))
-        rows.append(("evidence digest", f"sha256 {audit.evidence['digest']}"))
+    for seen in audit.evidence:
+        sizes = ", ".join(f"{count:,} {name}" for name, count in seen["sizes"].items())
+        rows.append(("evidence", sizes))
+        rows.append(("evidence digest", f"sha256 {seen['digest']}"))
     rows.append(("adjacency", f"{plan['relation']} of one {plan['unit']}"))
     rows.append(("confidence", f"{percent(plan['confidence'])} for the verdict, and for each bound on its own"))
     if audit.fail_if is not None:
-        rows.append((f"fail if {audit.fail_if}", audit.condition_words))
+        rows.append((f"fail if {audit.fail_if}", text.CONDITIONS[audit.failed_if]))
     return rows
 
 
-def _assumed(audit: Audit) -> list[str]:
-    """Each assumption with the statements that rest on it."""
-    accepted = {sentence_key(text) for text in audit.accept}
-    resting: dict[str, list[str]] = {}
-    for text in (*audit.verdict.assumptions, *audit.verdict.accepted):
-        resting.setdefault(text, []).append("the verdict")
-    for bound in audit.bounds:
-        head = str(bound).splitlines()[0].split("   ")[0]
-        for text in bound.assumptions:
-            converted = text == GAUSSIAN_ASSUMPTION and isinstance(bound, LowerBound) and bound.parameter == "mu"
-            resting.setdefault(text, []).append(head.split(", ")[-1] if converted else head)
-    return [
-        f"{text}{' (accepted)' if sentence_key(text) in accepted else ''}: needed for {'; '.join(what)}"
-        for text, what in resting.items()
-    ]
+def _bound_lines(lines: list[str], bound: Any) -> list[str]:
+    """A bound with its assumptions by number, how it was found, and its remarks."""
+    how = [part for part in (getattr(bound, "size", None), getattr(bound, "method", None), bound.selection) if part]
+    reach = [REACH.format(name, round_down(value)) for name, value in bound.ceilings.items()]
+    proof = [PROOF.format(bound.theory)] if bound.theory else []
+    return [*lines, "; ".join(how), *getattr(bound, "notes", ()), *reach, *proof]
 
 
 def _settings(audit: Audit) -> list[tuple[str, str]]:
@@ -181,12 +176,12 @@ def _shown(value: Any) -> str:
 
 def _axis(audit: Audit, anchor: str) -> Figure | None:
     """Lower bounds and the claim on one axis for each parameter."""
-    parameters = [p for p in ("epsilon", "mu") if any(_bounds_of(audit, p))]
+    parameters = [p for p in ("epsilon", "mu") if any(plot.bounds_on(audit, p))]
     if not parameters:
         return None
     from matplotlib.figure import Figure as Canvas
 
-    sizes = [len(_bounds_of(audit, p)) + 1.2 for p in parameters]
+    sizes = [len(plot.bounds_on(audit, p)) + 1.2 for p in parameters]
     with _style():
         height = 0.5 * sum(sizes) + 0.45 * len(parameters)
         canvas = Canvas(figsize=(5.4, height))
@@ -195,16 +190,11 @@ def _axis(audit: Audit, anchor: str) -> Figure | None:
         for parameter, ax in zip(parameters, axes[:, 0], strict=True):
             plot.bounds(audit, parameter=parameter, ax=ax)
         words = [
-            f"{tables.lower_words(audit)}; claimed: {tables.claim_words(audit)}; "
-            f"ceiling: {tables.ceiling_words(audit)}."
+            f"{text.lower_words(audit)}; claimed: {text.claim_words(audit)}; ceiling: {text.ceiling_words(audit)}."
         ]
         if audit.outcome is Outcome.NOT_COMPARABLE:
             words.append("The claim is not drawn: it is about something else.")
         return Figure(_svg(canvas, f"{anchor}-axis", " ".join(words)), " ".join(words))
-
-
-def _bounds_of(audit: Audit, parameter: str) -> list[LowerBound]:
-    return [b for b in audit.bounds if isinstance(b, LowerBound) and getattr(b, parameter) is not None]
 
 
 def _figures(audit: Audit, anchor: str) -> list[Figure]:
@@ -234,8 +224,9 @@ def _figures(audit: Audit, anchor: str) -> list[Figure]:
 
 
 def _learning_caption(audit: Audit) -> str:
-    words = "What the baseline shows of the generator's closeness, by the rows it learns from (estimates)."
-    rising = audit.checks.get("baseline", {}).get("rising", False)
+    words = "What the baseline shows of the generator's divergence, by the rows it learns from (estimates)."
+    baseline = audit.result("baseline")
+    rising = baseline is not None and baseline.numbers.get("rising", False)
     return f"{words} It still rises: the model's leakage may be over-stated." if rising else words
 
 
@@ -260,15 +251,15 @@ def _calibration_caption(audit: Audit) -> str:
 
 def _shift_caption(audit: Audit) -> str:
     words = "Bound against tau: what would be left if true and proxy values differed by that much."
-    if audit.outcome is Outcome.BLOCKED:
+    if audit.outcome is Outcome.WITHHELD:
         words += " Only values that the blind attack does not refute are shown."
     return words
 
 
 def _thresholds_caption(audit: Audit) -> str:
-    reported = next((b for b in audit.bounds if isinstance(b, LowerBound) and b.parameter == "epsilon"), None)
+    reported = next((one for one in plot.bounds_on(audit, "epsilon") if one.parameter == "epsilon"), None)
     words = "What each threshold would have shown, had it alone been fixed in advance."
-    if reported is not None and reported.epsilon is not None:
+    if reported is not None:
         words += f" The reported bound, {round_down(reported.epsilon)}, pays for trying several."
     claimed = plot.comparable_claim(audit, "epsilon")
     return words if claimed is None else f"{words} Claimed: {round_up(claimed)}."

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from dpaudit._validate import InputError
-from dpaudit.auditing.record import Audit
-from dpaudit.bounds import LowerBound, round_down, round_up
+from dpaudit.assumptions import round_down, round_up
+from dpaudit.record import Audit
 
 COLOURS = {"present": "#1b6ca8", "absent": "#8a6d1f", "claim": "#b3361e", "ink": "#22272e", "quiet": "#6b7480"}
 LEAST_RATE = 1e-4
@@ -32,7 +32,7 @@ def _data(audit: Audit, name: str) -> dict[str, Any]:
 
 def bounds(audit: Audit, *, parameter: str = "epsilon", ax: Any = None) -> Any:
     """Lower bounds of a parameter as arrows to the right, up to the claim, with the ceiling of the audit."""
-    shown = [b for b in audit.bounds if isinstance(b, LowerBound) and getattr(b, parameter, None) is not None]
+    shown = bounds_on(audit, parameter)
     if not shown:
         raise InputError(f"this record has no bound on {parameter}.")
     ax = _axes(ax)
@@ -66,6 +66,11 @@ def bounds(audit: Audit, *, parameter: str = "epsilon", ax: Any = None) -> Any:
     return ax
 
 
+def bounds_on(audit: Audit, parameter: str) -> list[Any]:
+    """The bounds that say something of a parameter, by themselves or converted."""
+    return [one for one in audit.bounds if isinstance(getattr(one, parameter, None), float)]
+
+
 def _beside(ax: Any, x: float, y: float, words: str, right: float, colour: str) -> None:
     """A label on the side of x that has more room."""
     side, offset = ("right", -5) if x > 0.6 * right else ("left", 5)
@@ -75,10 +80,11 @@ def _beside(ax: Any, x: float, y: float, words: str, right: float, colour: str) 
 
 def alike(audit: Audit) -> bool:
     """Whether the claim is about what was audited: unlike relations and units are never drawn together."""
-    claim, evidence = audit.claim, audit.evidence
-    if claim is None or evidence is None:
+    claim = audit.claim
+    if claim is None or not audit.evidence:
         return False
-    return bool(claim["relation"] == evidence["relation"] and claim["unit"] == evidence["unit"])
+    seen = audit.evidence[0]
+    return bool(claim["relation"] == seen["relation"] and claim["unit"] == seen["unit"])
 
 
 def comparable_claim(audit: Audit, parameter: str) -> float | None:
@@ -165,7 +171,7 @@ def _two_groups(ax: Any, edges: list[float], present: tuple[list[int], str], abs
 
 def _world(audit: Audit, world: str) -> str:
     words = {"RunScores": ("runs with the record", "runs without it"), "MemberScores": ("members", "non-members")}
-    kind = "" if audit.evidence is None else audit.evidence["type"]
+    kind = audit.evidence[0]["type"] if audit.evidence else ""
     return words.get(kind, ("included", "left out"))[world != "present"]
 
 
@@ -178,8 +184,8 @@ def thresholds(audit: Audit, *, ax: Any = None) -> Any:
     ax.plot(
         *zip(*tested, strict=True), marker="s", markersize=4.5, linestyle="", color=COLOURS["present"], label="tested"
     )
-    reported = next((b for b in audit.bounds if isinstance(b, LowerBound) and b.parameter == "epsilon"), None)
-    if reported is not None and reported.epsilon is not None:
+    reported = next((one for one in bounds_on(audit, "epsilon") if one.parameter == "epsilon"), None)
+    if reported is not None:
         ax.axhline(
             reported.epsilon, color=COLOURS["present"], linewidth=1.6, linestyle=(0, (1, 1)), label="reported bound"
         )
@@ -231,15 +237,15 @@ def shift(audit: Audit, *, ax: Any = None) -> Any:
 
 
 def region(audit: Audit, *, ax: Any = None) -> Any:
-    """epsilon for every closeness of the generator that one may assert; half of it under add/remove, with no delta."""
+    """epsilon for every divergence of the generator that one may assert; half of it under add/remove, with no delta."""
     found, ax = _data(audit, "region"), _axes(ax)
-    ax.plot(found["closeness"], found["epsilon"], color=COLOURS["present"], linewidth=2.0, label="substitution")
+    ax.plot(found["divergence"], found["epsilon"], color=COLOURS["present"], linewidth=2.0, label="substitution")
     if "add_remove" in found:
         halves = found["add_remove"]
-        ax.plot(found["closeness"], halves, color=COLOURS["quiet"], linestyle=(0, (4, 2)), label="add/remove: half")
-    ax.axvline(found["closeness"][0], color=COLOURS["absent"], linestyle=(0, (1, 1)), label="baseline shows so much")
+        ax.plot(found["divergence"], halves, color=COLOURS["quiet"], linestyle=(0, (4, 2)), label="add/remove: half")
+    ax.axvline(found["divergence"][0], color=COLOURS["absent"], linestyle=(0, (1, 1)), label="baseline shows so much")
     ax.set_ylim(bottom=0.0)
-    ax.set_xlabel("closeness c that is asserted of the generator")
+    ax.set_xlabel("generator divergence c that is asserted")
     ax.set_ylabel("epsilon is at least")
     ax.legend(fontsize=8, frameon=False)
     return ax
@@ -264,11 +270,11 @@ def precision(audit: Audit, *, ax: Any = None) -> Any:
 def learning(audit: Audit, *, ax: Any = None) -> Any:
     """What the baseline shows on validation rows, by the number of rows that it learns from: estimates."""
     found, ax = _data(audit, "learning"), _axes(ax)
-    ax.plot(found["rows"], found["closeness"], color=COLOURS["absent"], marker="s", markersize=4.5, label="baseline")
-    ax.set_ylim(bottom=0.0, top=1.15 * max(*found["closeness"], 0.1))
+    ax.plot(found["rows"], found["divergence"], color=COLOURS["absent"], marker="s", markersize=4.5, label="baseline")
+    ax.set_ylim(bottom=0.0, top=1.15 * max(*found["divergence"], 0.1))
     ax.set_xlim(left=0.0)
     ax.set_xlabel("rows that the baseline learns from")
-    ax.set_ylabel("closeness shown (estimate)")
+    ax.set_ylabel("divergence shown (estimate)")
     ax.legend(fontsize=8, frameon=False, loc="lower right")
     return ax
 
@@ -277,7 +283,7 @@ def calibration(audit: Audit, *, ax: Any = None) -> Any:
     """What the proxy or the propensities predict against what occurs; points on the diagonal are right."""
     found, ax = _data(audit, "calibration"), _axes(ax)
     ax.plot([0.0, 1.0], [0.0, 1.0], color=COLOURS["quiet"], linewidth=1.2, linestyle=(0, (1, 1)), label="right")
-    shown = "propensities" if "propensities" in audit.figures else "proxy"
+    shown = "propensities" if "propensities" in audit.figures else "counterfactual"
     ax.plot(found["predicted"], found["observed"], color=COLOURS["present"], marker="s", markersize=4.5, label=shown)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.0)

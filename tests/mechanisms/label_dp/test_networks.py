@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
-from dpaudit import InputError, data
+from dpaudit import InputError
 from dpaudit.mechanisms import Alibi, OneStage, Pate
 from dpaudit.mechanisms.label_dp import FixMatch, Network
 from dpaudit.mechanisms.label_dp.learners import one_hot
@@ -13,7 +14,8 @@ from dpaudit.mechanisms.label_dp.networks import _strong, _weak, pictures
 
 @pytest.fixture(scope="module")
 def digits():
-    pixels, y = data.digits()
+    found = load_digits()
+    pixels, y = found.data / 16.0, found.target
     return (pixels.reshape(-1, 8, 8) * 255).astype(np.uint8), y
 
 

@@ -6,10 +6,10 @@ from scipy import stats
 
 import dpaudit as da
 from dpaudit import InputError
+from dpaudit.counterfactuals import Categorical
 from dpaudit.mechanisms import AdditiveLaplace, PriorResponse
 from dpaudit.mechanisms.label_dp import corrected
 from dpaudit.mechanisms.label_dp.releases import grid_laplace
-from dpaudit.proxies import Categorical
 
 EPSILONS = (0.1, 1.0, 2.0, 4.0, 8.0)
 PRIORS = Categorical([[0.7, 0.2, 0.06, 0.04], [0.25, 0.25, 0.25, 0.25], [0.01, 0.97, 0.01, 0.01]])
@@ -99,7 +99,7 @@ def test_posteriors_of_additive_noise_are_calibrated(rng):
     mechanism, prior = AdditiveLaplace(epsilon=2.0, classes=3), Categorical(np.tile([0.6, 0.3, 0.1], (30_000, 1)))
     labels = prior.sample(rng)
     found = mechanism.posterior(mechanism.release(labels, 1), prior)
-    assert da.proxies.calibration(found, labels).error < 0.02
+    assert da.counterfactuals.calibration(found, labels).error < 0.02
     assert found.density(labels).mean() > prior.density(labels).mean() + 0.05
 
 

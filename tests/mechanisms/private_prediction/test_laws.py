@@ -11,6 +11,7 @@ import dpaudit as da
 from dpaudit import mechanisms
 
 
+# theory:private-prediction#fixed-votes
 def test_golden_vector_of_theory_6_1():
     found = mechanisms.noisy_argmax_probabilities([14, 12, 10, 8, 6], sigma=2.0)
     np.testing.assert_allclose(found, [0.725073, 0.222156, 0.046394, 0.005950, 0.000428], atol=5e-7)
@@ -45,6 +46,7 @@ def enumerated(law, teachers, sigma, special=None):
 
 
 @pytest.mark.parametrize("special", [None, [0.1, 0.1, 0.3, 0.5], [0.0, 0.0, 0.0, 1.0]])
+# theory:private-prediction#multinomial-votes
 def test_multinomial_votes_against_enumeration(special):
     law = [0.4, 0.3, 0.2, 0.1]
     found = mechanisms.multinomial_argmax_probabilities(law, teachers=6, sigma=1.3, special=special)

@@ -168,7 +168,10 @@ def test_noise_that_is_kept_between_queries_is_contradicted():
 
 
 def test_latent_teachers_do_not_compose():
-    """A hidden bit, Ber(.6) against Ber(.5); each of 50 answers flips it with probability .1 (THEORY 002-10)."""
+    """A hidden bit, Ber(.6) against Ber(.5); each of 50 answers flips it with probability .1.
+
+    See theory:private-prediction#composition.
+    """
     coin = np.array([[0.9, 0.1], [0.1, 0.9]])
     one = [np.array([0.4, 0.6]) @ coin, np.array([0.5, 0.5]) @ coin]
     shared = Leakage(
@@ -333,7 +336,7 @@ def test_one_record_changes_one_vote(rng):
 
 
 def test_neighbours_are_included_as_often_as_the_formula_says(rng):
-    """A new point of its own class, at several ranks: how often it votes (THEORY 002-12)."""
+    """A new point of its own class, at several ranks: how often it votes (theory:errata#002-12)."""
     x = np.arange(1.0, 61.0)[:, None]
     y = np.zeros(60, dtype=int)
     for rank in (1, 10, 30):

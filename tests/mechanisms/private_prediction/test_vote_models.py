@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from dpaudit import InputError, OutputCounts, estimators, mechanisms, renyi_divergence
-from dpaudit.divergences import bernoulli_renyi
 from dpaudit.mechanisms.private_prediction import VoteModel
+from dpaudit.tradeoff import bernoulli_renyi
 
 LAW = np.array([0.45, 0.25, 0.10, 0.05, 0.05, *[0.02] * 5])
 ODD = np.eye(10)[1]
@@ -86,7 +86,7 @@ def test_more_trainings_show_more():
         shown.append(found.divergences[0])
         assert found.divergences[0] <= found.divergences[1]
         assert found.guarantee == "conditional"
-        assert "all other teachers' votes as they are" in found.assumptions[0]
+        assert "all other teachers' votes as they are" in found.assumptions[0].text
     true, _ = truth(SMALL, [0.0, 1.0, 0.0])
     assert shown == sorted(shown)
     assert shown[0] == 0.0

@@ -2,7 +2,7 @@
 
 | what | where |
 |---|---|
-| how models are trained, and what is promised for it | `DpSgd` |
+| how models are trained, and what is promised for it | `DPSGDConfig` |
 | linear heads (the default) and perceptrons, closed forms in numpy | `Mlp` |
 | any torch module (extra `torch`) | `Module` |
 | what differs between the worlds | `GradientCanary`, `InputCanary`, `CoordinateCanaries` |
@@ -10,9 +10,9 @@
 """
 
 from dpaudit.mechanisms.dpsgd.canaries import Canary, CoordinateCanaries, GradientCanary, InputCanary
-from dpaudit.mechanisms.dpsgd.heads import Mlp, log_likelihoods
+from dpaudit.mechanisms.dpsgd.config import BUGS, ROWS, DPSGDConfig
+from dpaudit.mechanisms.dpsgd.linear_models import Mlp, log_likelihoods
 from dpaudit.mechanisms.dpsgd.modules import Module
-from dpaudit.mechanisms.dpsgd.recipe import BUGS, ROWS, DpSgd
 from dpaudit.mechanisms.dpsgd.training import BLOCK, Observer, State, bound_model, train
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "ROWS",
     "Canary",
     "CoordinateCanaries",
-    "DpSgd",
+    "DPSGDConfig",
     "GradientCanary",
     "InputCanary",
     "Mlp",

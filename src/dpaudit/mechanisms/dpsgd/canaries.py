@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation
-from dpaudit.mechanisms.dpsgd.heads import Array, Bound, length_factors
+from dpaudit.mechanisms.dpsgd.linear_models import Array, Bound, length_factors
 
 ONE_OR_NOTHING = (Relation.ADD_REMOVE, Relation.ZERO_OUT)
 

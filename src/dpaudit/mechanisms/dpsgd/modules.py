@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,35 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit._compute import torch_or_refuse
 from dpaudit._validate import InputError
-from dpaudit.mechanisms.dpsgd.heads import Array, Coins, chosen, length_factors, shaped
-from dpaudit.mechanisms.dpsgd.recipe import DpSgd
+from dpaudit.mechanisms.dpsgd.config import DPSGDConfig
+from dpaudit.mechanisms.dpsgd.linear_models import Array, Coins, chosen, length_factors, shaped
 
 FLOATS_IN_MEMORY = 1 << 26
 """Numbers in the gradients of single examples that are held at once: 256 MB (torch.func holds a few such arrays)."""
-
-
-def torch_or_refuse() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise InputError(
-            "models of torch need the package torch, which is not installed.",
-            "pip install 'dpaudit[torch]'; the models and learners that are numpy or scikit-learn do without it.",
-        ) from None
-    return torch
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """torch on one thread, because sums in another order would be other numbers; put back afterwards."""
-    torch = torch_or_refuse()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -57,8 +34,8 @@ class Module:
     build: Callable[[], Any]
     input_shape: tuple[int, ...] | None = None
 
-    def bind(self, recipe: DpSgd, x: Array, y: NDArray[Any]) -> BoundModule:
-        return BoundModule(self, recipe, x, y)
+    def bind(self, config: DPSGDConfig, x: Array, y: NDArray[Any]) -> BoundModule:
+        return BoundModule(self, config, x, y)
 
 
 class BoundModule:
@@ -66,9 +43,9 @@ class BoundModule:
 
     threaded = False  # `functional_call` swaps the parameters of the one module
 
-    def __init__(self, module: Module, recipe: DpSgd, x: Array, y: NDArray[Any]):
+    def __init__(self, module: Module, config: DPSGDConfig, x: Array, y: NDArray[Any]):
         torch = torch_or_refuse()
-        self.loss, self._build = recipe.loss, module.build
+        self.loss, self._build = config.loss, module.build
         self._skeleton = module.build()
         if not isinstance(self._skeleton, torch.nn.Module):
             raise InputError(f"`build` must return a torch module, got {type(self._skeleton).__name__}.")
@@ -89,7 +66,7 @@ class BoundModule:
         self.x, self.y = self._rows(x), torch.from_numpy(np.array(y))
         self._records = max(1, min(x.shape[0], FLOATS_IN_MEMORY // count))
         self._chunk = max(1, FLOATS_IN_MEMORY // (count * self._records))
-        self._try_out(recipe.classes)
+        self._try_out(config.classes)
 
     def _try_out(self, classes: int) -> None:
         """One forward pass, so that what does not fit is said before anything is trained."""

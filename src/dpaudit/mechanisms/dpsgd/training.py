@@ -18,10 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
+from dpaudit._compute import one_thread, one_torch_thread
 from dpaudit._validate import InputError
-from dpaudit.mechanisms.dpsgd import draws
+from dpaudit.mechanisms.dpsgd import sampling
 from dpaudit.mechanisms.dpsgd.canaries import Canary, model_lengths
-from dpaudit.mechanisms.dpsgd.heads import (
+from dpaudit.mechanisms.dpsgd.config import AUGMENTATIONS, DPSGDConfig
+from dpaudit.mechanisms.dpsgd.linear_models import (
     SMALL,
     Array,
     Bound,
@@ -30,10 +32,7 @@ from dpaudit.mechanisms.dpsgd.heads import (
     check_labels,
     chosen,
     length_factors,
-    one_blas_thread,
 )
-from dpaudit.mechanisms.dpsgd.modules import one_thread
-from dpaudit.mechanisms.dpsgd.recipe import AUGMENTATIONS, DpSgd
 
 BLOCK = 64
 NEEDS_TWO = ("layer_clip", "broadcast_noise", "silent_group")
@@ -85,7 +84,7 @@ Observer = Callable[[State], Any]
 
 
 def train(
-    recipe: DpSgd,
+    config: DPSGDConfig,
     x: Any,
     y: Any,
     *,
@@ -131,19 +130,19 @@ def train(
     -------
     (len(observe), len(at), models) observations, and the final parameters as (models, rows, columns).
     """
-    rows, labels, inside = _arguments(recipe, x, y, canary, worlds, models)
+    rows, labels, inside = _arguments(config, x, y, canary, worlds, models)
     for name, value, low in (("seed", seed, 0), ("first_block", first_block, 0), ("width", width, 1)):
         check.count(name, value, low=low)
     check.count("threads", threads, low=1)
-    steps = [recipe.steps] if at is None else [check.count("at", t, low=1, high=recipe.steps) for t in at]
+    steps = [config.steps] if at is None else [check.count("at", t, low=1, high=config.steps) for t in at]
     if not steps:
         raise InputError("`at` must name at least one step, got none.")
-    with one_blas_thread():
+    with one_thread():
         count = inside.shape[-1]
-        rotate = recipe.optimizer != "adam" and recipe.bug is None and (canary is None or canary.turns)
-        model = bound_model(recipe, rows, labels, rotate=rotate)
-        if recipe.bug in NEEDS_TWO and model.shape[0] * model.shape[1] < 2:
-            raise InputError(f"the bug {recipe.bug!r} needs a model of at least two parameters, got one.")
+        rotate = config.optimizer != "adam" and config.bug is None and (canary is None or canary.turns)
+        model = bound_model(config, rows, labels, rotate=rotate)
+        if config.bug in NEEDS_TWO and model.shape[0] * model.shape[1] < 2:
+            raise InputError(f"the bug {config.bug!r} needs a model of at least two parameters, got one.")
         sizes = (
             labels.size,
             labels.size + inside.shape[0] if records is None else check.count("records", records, low=1),
@@ -157,14 +156,14 @@ def train(
             worlds_here = np.zeros((inside.shape[0], width), dtype=np.bool_)
             worlds_here[:, :used] = inside[:, here]
             key = (seed, first_block + start // width)
-            block = _Block(recipe, model, sizes, canary, worlds_here, key)
-            seen[:, :, here] = block.run(observe, steps, recipe.steps if final else max(steps))[:, :, :used]
+            block = _Block(config, model, sizes, canary, worlds_here, key)
+            seen[:, :, here] = block.run(observe, steps, config.steps if final else max(steps))[:, :, :used]
             if final:
                 kept[here] = model.outward(block.weights).transpose(1, 0, 2)[:used]
 
         starts = range(0, count, width)
         if threads == 1 or len(starts) == 1 or not model.threaded:
-            with nullcontext() if model.threaded else one_thread():
+            with nullcontext() if model.threaded else one_torch_thread():
                 for start in starts:
                     one(start)
         else:
@@ -173,14 +172,14 @@ def train(
         return seen, kept
 
 
-def bound_model(recipe: DpSgd, x: Array, y: NDArray[Any], *, rotate: bool = False) -> Bound:
+def bound_model(config: DPSGDConfig, x: Array, y: NDArray[Any], *, rotate: bool = False) -> Bound:
     """The recipe's model on this data set; a linear head may `rotate` its parameters where nothing depends on axes."""
-    check_labels(recipe, y)
-    return LinearHead(recipe, x, y, rotate=rotate) if recipe.model is None else recipe.model.bind(recipe, x, y)
+    check_labels(config, y)
+    return LinearHead(config, x, y, rotate=rotate) if config.model is None else config.model.bind(config, x, y)
 
 
 def _arguments(
-    recipe: DpSgd, x: Any, y: Any, canary: Canary | None, worlds: Any, models: int | None
+    config: DPSGDConfig, x: Any, y: Any, canary: Canary | None, worlds: Any, models: int | None
 ) -> tuple[Array, NDArray[Any], NDArray[np.bool_]]:
     """Data, labels, and the worlds as (canaries, models): no rows without a canary."""
     rows, labels = np.ascontiguousarray(x, dtype=np.float32), check.vector("y", y)
@@ -202,7 +201,7 @@ def _arguments(
         if isinstance(record, tuple):
             if np.asarray(record[0]).shape != rows.shape[1:]:
                 raise InputError(f"a canary must have {rows.shape[1]} features, got {np.asarray(record[0]).size}.")
-            check_labels(recipe, np.array([record[1]]))
+            check_labels(config, np.array([record[1]]))
     if inside.shape[0] != canary.count:
         raise InputError(f"`worlds` must have a row for each of {canary.count} canaries, got {inside.shape[0]}.")
     if models is not None and models != inside.shape[1]:
@@ -215,27 +214,27 @@ class _Block:
 
     def __init__(
         self,
-        recipe: DpSgd,
+        config: DPSGDConfig,
         model: Bound,
         sizes: tuple[int, int],
         canary: Canary | None,
         worlds: NDArray[np.bool_],
         key: tuple[int, int],
     ):
-        self.recipe, self.model, self.canary, self.worlds, self.key = recipe, model, canary, worlds, key
+        self.config, self.model, self.canary, self.worlds, self.key = config, model, canary, worlds, key
         (self.others, self.records), self.width = sizes, worlds.shape[1]
-        same = not recipe.random_start
-        rng = draws.keyed(0, 0, 0, draws.START) if same else self._rng(draws.START, 0)
+        same = not config.random_start
+        rng = sampling.keyed(0, 0, 0, sampling.START) if same else self._rng(sampling.START, 0)
         self.weights = model.start(rng, self.width, same=same)
         self.start, self.total = self.weights.copy(), np.zeros_like(self.weights)
-        moments = {"sgd": 0, "momentum": 1, "adam": 2}[recipe.optimizer]
+        moments = {"sgd": 0, "momentum": 1, "adam": 2}[config.optimizer]
         self.moments = [np.zeros_like(self.weights) for _ in range(moments)]
         self.order = np.zeros((0, self.width), dtype=np.int64)
 
     def run(self, observe: Sequence[Observer], at: Sequence[int], until: int) -> NDArray[np.float32]:
         """Train until this step; (observers, steps asked for, models)."""
         seen = np.empty((len(observe), len(at), self.width), dtype=np.float32)
-        paths = {number: np.empty((self.recipe.steps, self.width), dtype=np.float32) for number in _paths(observe)}
+        paths = {number: np.empty((self.config.steps, self.width), dtype=np.float32) for number in _paths(observe)}
         for step in range(1, until + 1):
             state = self.advance(step)
             for number, path in paths.items():
@@ -248,93 +247,93 @@ class _Block:
         return seen
 
     def advance(self, step: int) -> State:
-        recipe = self.recipe
-        rng = self._rng(draws.STEP, step)
-        reused = recipe.bug == "reused_key"  # only the noise: the coins of a step stay its own
-        noise = draws.noise(recipe, self._rng(draws.REUSED, 0) if reused else rng, self.weights.shape)
+        config = self.config
+        rng = self._rng(sampling.STEP, step)
+        reused = config.bug == "reused_key"  # only the noise: the coins of a step stay its own
+        noise = sampling.noise(config, self._rng(sampling.REUSED, 0) if reused else rng, self.weights.shape)
         coins, canary_coins = self._sample(rng, step)
         released = self._clipped_sum(coins, canary_coins)
-        if recipe.bug == "silent_group":
+        if config.bug == "silent_group":
             noise = np.array(np.broadcast_to(noise, released.shape))
             noise[self.model.groups[1]] = 0.0
         released += noise
-        if recipe.bug == "realised_batch_size":
+        if config.bug == "realised_batch_size":
             realised = self._batch_sizes(coins, canary_coins)
-            released *= (recipe.sampling_rate * self.records / np.maximum(realised, 1.0)).astype(np.float32)[:, None]
+            released *= (config.sampling_rate * self.records / np.maximum(realised, 1.0)).astype(np.float32)[:, None]
         self.total += released
-        divisor = self.records * (1.0 if recipe.bug == "dataset_normaliser" else recipe.sampling_rate)
+        divisor = self.records * (1.0 if config.bug == "dataset_normaliser" else config.sampling_rate)
         self._update(step, released * np.float32(1.0 / divisor))
         kept = {"weights": self.weights, "start": self.start, "released": released, "total": self.total}
         return State(step, self.model, kept)
 
     def _rng(self, purpose: int, step: int) -> np.random.Generator:
-        return draws.keyed(*self.key, step, purpose)
+        return sampling.keyed(*self.key, step, purpose)
 
     # -------------------------------------------------------------------------------------------------------- sampling
 
     def _sample(self, rng: np.random.Generator, step: int) -> tuple[Coins, Array]:
         """Who takes part: (records, models) or None for everybody, and (canaries, models) as 0 and 1."""
         canaries = self.worlds.shape[0]
-        others, rate = self.others, self.recipe.sampling_rate
-        if self.recipe.bug == "shuffled_batches":
+        others, rate = self.others, self.config.sampling_rate
+        if self.config.bug == "shuffled_batches":
             drawn = self._shuffled(step)
             return drawn[:others], drawn[others:].astype(np.float32)
         if rate == 1.0:
             return None, np.ones((canaries, self.width), dtype=np.float32)
-        drawn = draws.coins(rng, (others + canaries, self.width), rate)
+        drawn = sampling.coins(rng, (others + canaries, self.width), rate)
         return drawn[:others], drawn[others:].astype(np.float32)
 
     def _shuffled(self, step: int) -> NDArray[np.bool_]:
         """Bug 8: the data are shuffled once an epoch and cut into 1 / rate batches."""
-        batches = max(1, round(1.0 / self.recipe.sampling_rate))
+        batches = max(1, round(1.0 / self.config.sampling_rate))
         epoch, batch = divmod(step - 1, batches)
         if batch == 0:
             present = self.others + self.worlds.shape[0]
-            keys = self._rng(draws.EPOCH, epoch).random((present, self.width))
+            keys = self._rng(sampling.EPOCH, epoch).random((present, self.width))
             self.order = keys.argsort(axis=0).argsort(axis=0) * batches // present
         return self.order == batch
 
     def _batch_sizes(self, coins: Coins, canary_coins: Array) -> NDArray[Any]:
         """Bug 9: how many records were drawn; an absent canary is none of them unless another stands in its place."""
         others = self.others if coins is None else coins.sum(axis=0)
-        counted = canary_coins if self.recipe.replaces else canary_coins * self.worlds
+        counted = canary_coins if self.config.replaces else canary_coins * self.worlds
         return np.asarray(others + counted.sum(axis=0))
 
     # ------------------------------------------------------------------------------------------------ clip, sum, update
 
     def _clipped_sum(self, coins: Coins, canary_coins: Array) -> Array:
-        """Sum over each model's own sample of the clipped gradients (THEORY 001-8); canaries go the same way."""
-        recipe, model = self.recipe, self.model
+        """Sum over each model's own sample of the clipped gradients (theory:errata#001-8); canaries go the same way."""
+        config, model = self.config, self.model
         seen = model.look(self.weights, coins)
         own = None
         if self.canary is not None:
             own = self.canary.gradients(model, self.weights, self.worlds)
-        if recipe.bug == "layer_clip":
+        if config.bug == "layer_clip":
             found = np.empty_like(self.weights)
             for number, part in enumerate(model.groups):
-                factors = length_factors(model.lengths(seen, number), recipe.clip)
+                factors = length_factors(model.lengths(seen, number), config.clip)
                 found[part] = model.combine(seen, chosen(factors, coins))[part]
                 if own is not None:
-                    found[part] += own.clipped_sum(recipe.clip, canary_coins, part)
+                    found[part] += own.clipped_sum(config.clip, canary_coins, part)
             return found
-        if recipe.bug == "batch_clip":
+        if config.bug == "batch_clip":
             found = model.combine(seen, chosen(np.ones(model.lengths(seen).shape, dtype=np.float32), coins))
             if own is not None:
                 found += own.clipped_sum(None, canary_coins)
-            found *= length_factors(model_lengths(found), recipe.clip)[:, None]
+            found *= length_factors(model_lengths(found), config.clip)[:, None]
             return found
-        if recipe.bug == "private_scaling":
+        if config.bug == "private_scaling":
             lengths = chosen(model.lengths(seen), coins)
             longest = lengths.max(axis=0, initial=0.0)
             if own is not None:
                 longest = np.maximum(longest, (own.lengths() * canary_coins).max(axis=0, initial=0.0))
-            factors = np.float32(recipe.clip) / np.maximum(longest, SMALL)
+            factors = np.float32(config.clip) / np.maximum(longest, SMALL)
             found = model.combine(seen, chosen(np.broadcast_to(factors, lengths.shape), coins))
             if own is not None:
                 found += own.clipped_sum(None, canary_coins * factors)
             return found
-        clip = recipe.clip * (2.0 if recipe.bug == "double_clip" else 1.0)
-        times = np.float32(AUGMENTATIONS if recipe.bug == "summed_augmentations" else 1.0)
+        clip = config.clip * (2.0 if config.bug == "double_clip" else 1.0)
+        times = np.float32(AUGMENTATIONS if config.bug == "summed_augmentations" else 1.0)
         found = model.clipped_sum(seen, clip, coins)
         if own is not None:
             found += own.clipped_sum(clip, canary_coins)
@@ -343,11 +342,11 @@ class _Block:
         return found
 
     def _update(self, step: int, gradient: Array) -> None:
-        rate = np.float32(self.recipe.learning_rate)
-        if self.recipe.optimizer == "sgd":
+        rate = np.float32(self.config.learning_rate)
+        if self.config.optimizer == "sgd":
             gradient *= rate
             self.weights -= gradient
-        elif self.recipe.optimizer == "momentum":
+        elif self.config.optimizer == "momentum":
             (first,) = self.moments
             first *= np.float32(0.9)
             first += gradient

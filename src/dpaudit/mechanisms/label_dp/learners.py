@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 
+__all__ = ["Boosted", "Constant", "Learner", "Logistic", "Model", "Sklearn", "catboost_or_refuse", "one_hot"]
+
 LIGHT = 1e-3
 """A label with less than this share of its row's weight is left out by learners that repeat rows."""
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
+from dpaudit._compute import one_torch_thread, torch_or_refuse
 from dpaudit._validate import InputError
-from dpaudit.mechanisms.dpsgd.modules import one_thread, torch_or_refuse
 
 READ = 2048
 """Pictures that are looked at together when nothing is learnt."""
@@ -58,7 +58,7 @@ class Network:
     def fit(self, x: Any, weights: NDArray[np.float64], *, seed: int, unlabelled: Any = None) -> _Fitted:
         shown = pictures(x, len(weights))
         torch = torch_or_refuse()
-        with one_thread(), torch.random.fork_rng(devices=[]):
+        with one_torch_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed % 2**63)
             rng = torch.Generator().manual_seed((seed + 1) % 2**63)
             module = _module(shown.shape[1:], weights.shape[1], self.channels, self.hidden)
@@ -111,7 +111,7 @@ class FixMatch:
         if unlabelled is None:
             raise InputError("FixMatch learns from pictures without labels; `unlabelled` must be given, got none.")
         torch = torch_or_refuse()
-        with one_thread(), torch.random.fork_rng(devices=[]):
+        with one_torch_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed % 2**63)
             rng = torch.Generator().manual_seed((seed + 1) % 2**63)
             labelled, free = torch.from_numpy(pictures(x, len(weights))), torch.from_numpy(pictures(unlabelled))
@@ -149,7 +149,7 @@ class _Fitted:
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
         torch = torch_or_refuse()
         shown = torch.from_numpy(pictures(x))
-        with one_thread(), torch.no_grad():
+        with one_torch_thread(), torch.no_grad():
             found = [self.module(part).double().softmax(dim=1).numpy() for part in shown.split(READ)]
         return np.concatenate(found)
 

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.counterfactuals import Categorical
 from dpaudit.execution import stream
 from dpaudit.mechanisms.label_dp.learners import Model
 from dpaudit.mechanisms.label_dp.releases import grid_laplace
-from dpaudit.proxies import Categorical
 
 LEAST = 1e-3
 """The least probability of a label: a prior that is sure of nothing keeps every label possible."""

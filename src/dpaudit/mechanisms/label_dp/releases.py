@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, UpperBound
-from dpaudit.proxies import Categorical
+from dpaudit.counterfactuals import Categorical
 
 CELLS = 1024.0
 """Cells of the noise's grid to one scale of it, at least where a cell may be smaller than 1."""
@@ -27,9 +27,10 @@ def grid_laplace(rng: np.random.Generator, scale: float, shape: tuple[int, ...])
     """Laplace noise on a grid of which 1 is a multiple: P(k cells) falls by e^(-cell / scale) with every cell.
 
     Numbers of a continuous Laplace law, rounded or not, tell what was added to them: in its tails not every float can
-    come out, so that often only one of v and v - 1 can (THEORY 6.2, row 17; epsilon 0.1 was refuted by 3 million such
-    labels, 17 right guesses of 17). Here a magnitude is a number of whole blocks of cells, geometric, and a place
-    within the block, so every value that has a probability above 2^-50 can come out, and its probability is right.
+    come out, so that often only one of v and v - 1 can (theory:ground-truth#bug-zoo, row 17; epsilon 0.1 was refuted by
+    3 million such labels, 17 right guesses of 17). Here a magnitude is a number of whole blocks of cells, geometric,
+    and a place within the block, so every value that has a probability above 2^-50 can come out, and its probability is
+    right.
     """
     cell = min(1.0, 2.0 ** math.floor(math.log2(scale / CELLS)))
     step = cell / scale

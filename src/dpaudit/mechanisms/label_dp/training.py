@@ -17,6 +17,7 @@ from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, UpperBound
+from dpaudit.counterfactuals import Categorical
 from dpaudit.execution import distinct_seeds, stream
 from dpaudit.mechanisms.label_dp.learners import Learner, Model, one_hot
 from dpaudit.mechanisms.label_dp.priors import Prior, possible
@@ -28,7 +29,6 @@ from dpaudit.mechanisms.label_dp.releases import (
     corrected,
     pure,
 )
-from dpaudit.proxies import Categorical
 
 Labels = NDArray[np.int64]
 

@@ -1,4 +1,5 @@
-"""Private prediction: noisy answers of an ensemble, and what they leak (paper 002; THEORY 1.3, 2.10, 4.3).
+"""Private prediction: noisy answers of an ensemble, and what they leak (paper 002;
+theory:private-prediction#composition).
 
 | part | what it is |
 |---|---|

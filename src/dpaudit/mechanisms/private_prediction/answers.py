@@ -16,7 +16,7 @@ from dpaudit.bounds import Relation, UpperBound, relation
 from dpaudit.mechanisms.private_prediction import laws
 
 BUGS = ("one noise for all bins", "noise kept between queries", "threshold without noise")
-"""THEORY 6.2, rows 6 and 14: what `NoisyVotes(bug=...)` can do wrong."""
+"""theory:ground-truth#bug-zoo, rows 6 and 14: what `NoisyVotes(bug=...)` can do wrong."""
 SENSITIVITY = math.sqrt(2.0)
 """A changed vote moves two bins by one each."""
 

@@ -7,7 +7,8 @@
 | `Neighbours` (Private-kNN) | each record is a teacher, its label the vote | yes, afresh for every query | one record |
 
 `votes(dataset, queries, seed)` returns counts, one line a query. Whether answers to different queries are independent
-given the data set decides whether their leakage adds (THEORY 002-10): only where `shared` is False.
+given the data set decides whether their leakage adds (theory:private-prediction#composition): only where `shared` is
+False.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from dpaudit.execution import distinct_seeds, stream
 from dpaudit.mechanisms.label_dp.learners import Constant, Learner, Model, one_hot
 from dpaudit.mechanisms.label_dp.training import checked_dataset
 from dpaudit.mechanisms.private_prediction.answers import SENSITIVITY
+
+__all__ = ["FixedParties", "Neighbours", "RandomTeachers", "Voters", "counted"]
 
 
 class Voters(Protocol):

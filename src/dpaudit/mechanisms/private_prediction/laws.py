@@ -1,4 +1,4 @@
-"""Exact output laws of noisy votes (THEORY 2.10 and 4.3).
+"""Exact output laws of noisy votes (theory:private-prediction#fixed-votes, and on).
 
 | votes | noise | law |
 |---|---|---|
@@ -34,7 +34,9 @@ NOISES = ("gaussian", "laplace")
 
 
 def noisy_argmax_probabilities(votes: Any, *, sigma: float, noise: str = "gaussian") -> NDArray[np.float64]:
-    """P(argmax(votes + noise) = c) for each class, exact: independent noise for each bin (THEORY 002-4).
+    """P(argmax(votes + noise) = c) for each class, exact: independent noise for each bin.
+
+    See theory:private-prediction#fixed-votes.
 
     `noise` is "gaussian", with standard deviation sigma, or "laplace", with scale sigma. For Gaussian noise it is
     the integral over u = (x - n_c) / sigma of phi(u) prod_(i != c) Phi(u + (n_c - n_i) / sigma), by Gauss-Legendre.
@@ -94,7 +96,7 @@ def knn_argmax_probabilities(
     """Private-kNN's answer: k - 1 votes by one law, the k-th neighbour's by `last`, unless a new point takes its place.
 
     With probability `inclusion` (`knn_inclusion_probability`) the new point, labelled `label`, is among the k nearest
-    and pushes the last one out. (The paper subtracts a vote that may not be there: THEORY 002-12.)
+    and pushes the last one out. (The paper subtracts a vote that may not be there: theory:errata#002-12.)
     """
     law, own = check.law("probabilities", probabilities), check.law("last", last)
     share = check.number("inclusion", inclusion, low=0.0, high=1.0)
@@ -108,7 +110,9 @@ def knn_argmax_probabilities(
 def multinomial_argmax_probabilities(
     probabilities: Any, *, teachers: int, sigma: float, special: Any = None
 ) -> NDArray[np.float64]:
-    """The law of the noisy argmax when `teachers` independent teachers vote by `probabilities`, exact (THEORY 4.3).
+    """The law of the noisy argmax when `teachers` independent teachers vote by `probabilities`, exact.
+
+    See theory:private-prediction#multinomial-votes.
 
     With `special`, one of the teachers votes by that law instead. Poissonised generating functions: with the noisy
     maximum at x, P(Y = c) is the coefficient of z^k in a_c prod_(i != c) A_i, integrated over x; products of all but

@@ -1,4 +1,6 @@
-"""What an attack instance leaks, exactly, once the laws of its answers in both worlds are known (THEORY 2.10, 002-10).
+"""What an attack instance leaks, exactly, once the laws of its answers in both worlds are known.
+
+See theory:private-prediction#composition.
 
 Independent answers compose: their Renyi divergences add, and their epsilon at delta comes from composing privacy
 losses, never from a Renyi conversion. Answers that share random teachers do not: there the sum of divergences can be
@@ -20,10 +22,13 @@ from scipy import special
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
-from dpaudit.bounds import Relation, relation, round_down, round_up
-from dpaudit.divergences import as_orders, renyi_divergence
+from dpaudit.assumptions import Assumption, round_down, round_up
+from dpaudit.bounds import Relation, relation
 from dpaudit.mechanisms.private_prediction.answers import Confident, NoisyVotes
 from dpaudit.mechanisms.private_prediction.laws import noisy_argmax_probabilities
+from dpaudit.tradeoff import as_orders, renyi_divergence
+
+__all__ = ["Leakage", "Leaked", "both_ways", "data_dependent_renyi", "mixed_answers", "vote_leakage"]
 
 RAREST = 1e-250
 MOST_OUTCOMES = 2_000_000
@@ -48,7 +53,7 @@ class Leaked:
     delta: float
     relation: Relation
     answers: int
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
     @property
     def guarantee(self) -> str:
@@ -80,7 +85,7 @@ class Leakage:
     absent: Any
     shared: bool
     relation: Relation | str
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
     def __post_init__(self) -> None:
         both = [np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in (self.present, self.absent)]

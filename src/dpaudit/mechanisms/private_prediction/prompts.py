@@ -5,8 +5,8 @@ for the label whose word is likeliest next (temperature 0), so votes are a funct
 different queries are independent given it. A prompt's prefix is read once, its attention cache kept, and all queries
 are read behind it in one batch; scores that were asked for before are kept.
 
-`LanguageModel.load()` reads SmolLM2-135M from its package, or any local causal model by path (extra `llm`). Models and
-tokenizers are read from files, never from a network.
+`LanguageModel.load(path)` reads any local causal model (extra `llm`). Models and tokenizers are read from files, never
+from a network.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit import data
+from dpaudit._compute import one_torch_thread, torch_or_refuse
 from dpaudit._validate import InputError
-from dpaudit.mechanisms.dpsgd.modules import one_thread, torch_or_refuse
 from dpaudit.mechanisms.private_prediction.ensembles import counted
+
+__all__ = ["BLANKS", "LONGEST", "LanguageModel", "PromptedTeachers", "Task", "decided"]
 
 LONGEST = 64
 """Tokens of a text that are read."""
@@ -86,10 +87,10 @@ class LanguageModel:
         self._last: tuple[str, Any] = ("", None)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str] | None = None) -> LanguageModel:
-        """A model from a local folder, from one GGUF file, or SmolLM2-135M from the data folder (None)."""
+    def load(cls, path: str | os.PathLike[str]) -> LanguageModel:
+        """A model from a local folder, or from one GGUF file."""
         transformers, torch = transformers_or_refuse(), torch_or_refuse()
-        place = Path(path) if path is not None else data.smollm2()
+        place = Path(path)
         if not place.exists():
             raise InputError(f"no model at {str(place)!r}.", "give a local folder; nothing is fetched from a hub.")
         file = {} if place.is_dir() else {"gguf_file": place.name}
@@ -154,7 +155,7 @@ class LanguageModel:
         seen = torch.arange(padded.shape[1])[None, :] < lengths[:, None]
         mask = torch.cat([torch.ones((len(rows), len(first)), dtype=torch.long), seen.long()], dim=1)
         places = (len(first) + torch.arange(padded.shape[1])).expand(len(rows), -1)
-        with one_thread(), torch.no_grad():
+        with one_torch_thread(), torch.no_grad():
             if self._last[0] != prefix or self._last[1] is None:  # a prompt is read once, for all its queries
                 read = self.model.base_model(torch.tensor([first]), use_cache=True).past_key_values
                 self._last = (prefix, read)

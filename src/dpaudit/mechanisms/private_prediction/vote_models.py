@@ -1,10 +1,10 @@
 """Votes of randomly trained teachers as laws, estimated from trainings.
 
 Paper 002 puts the most likely laws into its simulation and audits that. Two samples of one law never give the same
-estimate, so the difference of two estimates alone is then "detected" (THEORY 002-11): `leakage`, which does the same
-exactly instead of by simulation, is an estimate. `bound` is about less, and holds: given the votes of all other
-teachers, the law of the one that sees the record is bounded by exact limits in both worlds, and the least divergence
-within them is reported.
+estimate, so the difference of two estimates alone is then "detected" (theory:private-prediction#estimated-votes):
+`leakage`, which does the same exactly instead of by simulation, is an estimate. `bound` is about less, and holds: given
+the votes of all other teachers, the law of the one that sees the record is bounded by exact limits in both worlds, and
+the least divergence within them is reported.
 """
 
 from __future__ import annotations
@@ -18,18 +18,44 @@ from numpy.typing import NDArray
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import Assumption
 from dpaudit.bounds import Relation, RenyiBound, relation
-from dpaudit.divergences import as_orders, bernoulli_renyi
-from dpaudit.mechanisms.private_prediction.laws import multinomial_argmax_probabilities, noisy_argmax_probabilities
-from dpaudit.mechanisms.private_prediction.leakage import Leakage
-
-GIVEN = "the mechanism is the one with all other teachers' votes as they are: only one teacher and the noise are random"
-SPECIAL = (
-    "the votes of the one teacher are independent over its trainings, with the record and without it, each on rows "
-    "drawn as the mechanism draws them given the others'"
+from dpaudit.mechanisms.private_prediction.laws import (
+    multinomial_argmax_probabilities,
+    noisy_argmax_probabilities,
 )
-FITTED = "the laws of a vote are the shares of the trainings"
-INDEPENDENT = "teachers vote independently of each other"
+from dpaudit.mechanisms.private_prediction.leakage import Leakage
+from dpaudit.tradeoff import as_orders, bernoulli_renyi
+
+GIVEN = Assumption(
+    id="other-votes-fixed",
+    sentence=(
+        "the mechanism is the one with all other teachers' votes as they are: only one teacher and the noise are random"
+    ),
+    answered_by="developer",
+    theory="theory:private-prediction#estimated-votes",
+)
+SPECIAL = Assumption(
+    id="one-teacher-retrained",
+    sentence=(
+        "the votes of the one teacher are independent over its trainings, with the record and without it, each on rows "
+        "drawn as the mechanism draws them given the others'"
+    ),
+    answered_by="developer",
+    theory="theory:private-prediction#estimated-votes",
+)
+FITTED = Assumption(
+    id="fitted-vote-laws",
+    sentence="the laws of a vote are the shares of the trainings",
+    answered_by="developer",
+    theory="theory:private-prediction#estimated-votes",
+)
+INDEPENDENT = Assumption(
+    id="independent-teachers",
+    sentence="teachers vote independently of each other",
+    answered_by="developer",
+    theory="theory:private-prediction#multinomial-votes",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,7 +110,7 @@ class VoteModel:
         `plain` and `special` must then be votes of *the* teacher that gets the record, over independent trainings
         without and with it: its law lies in a box with probability `confidence`, by exact limits for every class in
         both worlds. P(event) is linear in that law, so its least value with the record and its largest without are
-        found at once, and the nearest corner has the least divergence (THEORY 002-5).
+        found at once, and the nearest corner has the least divergence (theory:private-prediction#two-cut).
         """
         rest = check.votes("others", others)
         if rest.size != self.classes or rest.sum() != self.teachers - 1:

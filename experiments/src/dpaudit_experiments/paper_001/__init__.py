@@ -1,0 +1,1 @@
+"""Paper 001: canaries and audits for substitution."""

@@ -1,0 +1,1 @@
+"""Paper 002: what the answers of private prediction leak."""

@@ -1,0 +1,1 @@
+"""Paper 004: PANORAMIA, members of a released model against generated rows."""

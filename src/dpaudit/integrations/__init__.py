@@ -1,0 +1,1 @@
+"""Audits of training loops that other libraries run, one room a library."""

@@ -1,0 +1,158 @@
+"""Records of format 1: sentences where there are ids now. They are read as they are, and print as they did."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dpaudit.assumptions import Check, CheckResult, round_up
+from dpaudit.bounds import Bound, LowerBound, Outcome, PanoramiaRegion, RenyiBound, Verdict, relation
+from dpaudit.evidence.format_1 import assumption_of
+
+KINDS: dict[str, Any] = {"LowerBound": LowerBound, "RenyiBound": RenyiBound, "ClosenessRegion": PanoramiaRegion}
+NUMBERS = ("epsilon", "mu", "theta", "ceiling", "total", "closeness", "asserted", "divergences", "orders")
+RENAMED = {"closeness": "divergence", "closeness_slack": "divergence_slack"}
+OUTCOMES = {"blocked": Outcome.WITHHELD}
+CHECKS = {
+    "gate": "blind-values",
+    "proxy": "calibration",
+    "shift": "tau",
+    "revealing": "leaking-features",
+}
+"""Names of checks that have others now; the gate of given members is told by the plan."""
+NUMBERS_OF_CHECKS = {
+    "blank_log_loss": "blank",
+    "closeness": "divergence",
+    "gain_estimate": "gain",
+}
+GIVEN_MEMBERS = "ZeroRun"
+PASSED = {True: "passed", False: "refuted", None: "not-run"}
+SAME = ("name", "note", "plan", "fail_if", "failed_if", "seeds", "versions", "timings")
+
+
+def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an audit, from a record of format 1."""
+    bounds = tuple(_bound(entry) for entry in values["bounds"])
+    verdict = _verdict(values["verdict"])
+    rests = (*(one for bound in bounds for one in bound.assumptions), *verdict.assumptions, *verdict.accepted)
+    claim = values["claim"]
+    if claim is not None:
+        claim = {name: _number(value) if name in ("epsilon", "mu") else value for name, value in claim.items()}
+    given = str(values["plan"]["game"]).startswith(GIVEN_MEMBERS)
+    checks = tuple(_check(name, entry, given) for name, entry in values.get("checks", {}).items())
+    next_steps = tuple(_said(f"next-{number}", text) for number, text in enumerate(values["changes"], 1))
+    return {
+        **{name: values[name] for name in SAME},
+        "plan": {"attempts": 1, "fingerprint": "", **values["plan"]},
+        "budget": tuple(values["budget"]),
+        "simultaneous_confidence": values["together"],
+        "claim": claim,
+        "accept": tuple(assumption_of(text).key for text in values["accept"]),
+        "evidence": () if values["evidence"] is None else (values["evidence"],),
+        "assumptions": tuple(dict.fromkeys(rests)),
+        "checks": checks,
+        "bounds": bounds,
+        "verdict": verdict,
+        "ceiling": {name: _number(value) for name, value in values["ceiling"].items()},
+        "next_steps": next_steps,
+        "figures": {name: _renamed(figure) for name, figure in values["figures"].items()},
+        "text": _text(values, bounds, claim),
+    }
+
+
+def _bound(entry: Mapping[str, Any]) -> Bound:
+    extra = ("type", "difference_estimate")
+    own = {RENAMED.get(name, name): _number(v) if name in NUMBERS else v for name, v in entry.items()}
+    own = {name: value for name, value in own.items() if name not in extra}
+    own["assumptions"] = [assumption_of(text) for text in entry["assumptions"]]
+    found: Bound = KINDS[entry["type"]].from_dict(own)
+    return found
+
+
+def _verdict(entry: Mapping[str, Any]) -> Verdict:
+    own = {name: value for name, value in entry.items() if name != "sentence"}
+    own |= {name: tuple(assumption_of(text) for text in entry[name]) for name in ("assumptions", "accepted")}
+    own["outcome"] = OUTCOMES.get(entry["outcome"]) or Outcome(entry["outcome"])
+    return Verdict(**{**own, "relation": relation(entry["relation"])}, written=entry["sentence"])
+
+
+def _check(name: str, entry: Mapping[str, Any], given: bool) -> CheckResult:
+    known = "blind-members" if given and name == "gate" else CHECKS.get(name, name)
+    outcome = PASSED[entry["passed"]] if "passed" in entry else "measured"
+    kept = {key: value for key, value in entry.items() if key not in ("sentence", "passed")}
+    numbers = {NUMBERS_OF_CHECKS.get(key, key): value for key, value in kept.items()}
+    if "effective" in numbers:
+        numbers["members"], numbers["others"] = numbers["effective"]
+    seen = entry.get("p_values") or [None]
+    said = {outcome.replace("-", "_"): _literal(entry["sentence"])}
+    check = Check(id=_slug(known), level=entry.get("level"), **said)
+    return CheckResult(check=check, outcome=outcome, p_value=seen[-1], numbers=numbers)
+
+
+def _said(name: str, text: str) -> CheckResult:
+    return CheckResult(check=Check(id=name, measured=_literal(text)), outcome="measured")
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _slug(name: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", name.lower())) or "check"
+
+
+def _renamed(figure: Any) -> Any:
+    if not isinstance(figure, dict):
+        return figure
+    return {RENAMED.get(name, name): value for name, value in figure.items()}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_number(entry) for entry in value)
+    return math.inf if value == "infinity" else value
+
+
+def _text(values: Mapping[str, Any], bounds: tuple[Bound, ...], claim: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the version that wrote it printed."""
+    seen = values["evidence"]
+    title = values["name"] if seen is None else f"{values['name']}, {seen['relation']} of one {seen['unit']}"
+    lines = [line for bound in bounds for line in _bound_lines(bound)]
+    if claim is not None:
+        lines.append(_claim_line(claim))
+    if values["fail_if"] is not None:
+        says = {None: "cannot say", True: "yes", False: "no"}[values["failed_if"]]
+        lines.append(f"fail if {values['fail_if']}: {says}")
+    checks = [entry["sentence"] for entry in values.get("checks", {}).values()]
+    sentence = values["verdict"]["sentence"]
+    return {
+        "title": title,
+        "lines": [title, *(f"  {line}" for line in lines), *checks, sentence, *values["changes"]],
+        "verdict": sentence,
+        "bounds": [str(bound).splitlines() for bound in bounds],
+        "claim": "" if claim is None else _claim_line(claim),
+        "condition": "",
+        "comparisons": [],
+        "assumptions": [],
+        "checks": checks,
+        "next_steps": list(values["changes"]),
+    }
+
+
+def _bound_lines(bound: Bound) -> list[str]:
+    reading = [f"  {text}" for text in bound.reading]
+    return [", if ".join([bound.headline(), *map(str, bound.assumptions)]), *reading]
+
+
+def _claim_line(claim: Mapping[str, Any]) -> str:
+    mu = "" if claim.get("mu") is None else f"mu <= {round_up(claim['mu'])}, "
+    source = f" ({claim['source']})" if claim.get("source") else ""
+    return (
+        f"{mu}epsilon <= {round_up(claim['epsilon'])} at delta {claim['delta']:g}   claimed: "
+        f"{claim['method']}{source}, {claim['relation']} of one {claim['unit']}"
+    )
+
+
+__all__ = ["fields_of"]

@@ -1,0 +1,243 @@
+"""Every sentence of a record, made once, when the record is: what a terminal prints and a page shows.
+
+Templates stand beside what they describe, as constants; here they are put in order. Assumptions are listed once and
+numbered, with who answers for each and what tried to refute it; bounds refer to the numbers: `epsilon >= 1.89 [1-6]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dpaudit._validate import InputError
+from dpaudit.assumptions import Assumption, CheckResult, filled, percent, round_down, round_up
+from dpaudit.bounds import Bound, Outcome
+from dpaudit.record import Audit, as_audits, printable
+
+TITLE = "{name}, {relation} of one {unit}"
+CLAIM = "{mu}epsilon <= {epsilon:up} at delta {delta:g}   claimed: {method}{source}, {relation} of one {unit}"
+CLAIMED_MU = "mu <= {mu:up}, "
+CLAIM_SOURCE = " ({source})"
+CONDITION = "fail if {condition}: {answer}"
+CONDITIONS = {None: "cannot say", True: "yes", False: "no"}
+COMPARED = "{title} >= {epsilon:down} ({sizes}), a bound of its own with {confidence:percent} confidence [{numbers}]"
+ASSUMPTION = "[{number}] {sentence}. {who}; {tested}"
+ACCEPTED = "[{number}] {sentence} (accepted). {who}; {tested}"
+ANSWERS = {
+    "design": "The design of the game answers for it",
+    "auditor": "The auditor answers for it",
+    "data holder": "The data holder answers for it",
+    "developer": "The developer answers for it",
+}
+TESTED = "{outcomes}."
+NOT_TESTABLE = "nothing in this evidence can test it."
+NOT_TESTED = "no check of this audit tested it."
+TRIED = {
+    "passed": "a control passed, which proves nothing",
+    "refuted": "a control refuted it",
+    "not-run": "its control was not tried",
+    "measured": "it was measured",
+}
+ASSUMES = "Assumptions:"
+
+
+def written(audit: Audit) -> Audit:
+    """The record with its sentences."""
+    bounds = [[_with_numbers(bound, audit.assumptions), *bound.reading] for bound in audit.bounds]
+    parts: dict[str, Any] = {
+        "title": _title(audit),
+        "verdict": audit.verdict.sentence,
+        "bounds": bounds,
+        "claim": "" if audit.claim is None else _claim(audit.claim),
+        "condition": _condition(audit),
+        "comparisons": [_comparison(entry, audit.assumptions) for entry in audit.comparisons],
+        "checks": [result.text for result in audit.checks if result.text and not _is_verdict(result, audit)],
+        "assumptions": [_assumption(number, one, audit) for number, one in enumerate(audit.assumptions, 1)],
+        "next_steps": [step.text for step in audit.next_steps],
+    }
+    return audit.with_text({**parts, "lines": _lines(parts)})
+
+
+def _lines(parts: dict[str, Any]) -> list[str]:
+    """What a terminal prints: the numbers, what was found, what it rests on, what would change it."""
+    stated = [line for lines in parts["bounds"] for line in (lines[0], *(f"  {text}" for text in lines[1:]))]
+    stated += [text for text in (parts["claim"], parts["condition"]) if text]
+    assumed = [ASSUMES, *(f"  {text}" for text in parts["assumptions"])] if parts["assumptions"] else []
+    return [
+        parts["title"],
+        *(f"  {line}" for line in stated),
+        *parts["comparisons"],
+        parts["verdict"],
+        *parts["checks"],
+        *assumed,
+        *parts["next_steps"],
+    ]
+
+
+def _is_verdict(result: CheckResult, audit: Audit) -> bool:
+    """Whether this result is what the verdict says already."""
+    return result.withholds and result.text in audit.verdict.sentence
+
+
+def _title(audit: Audit) -> str:
+    if not audit.evidence:
+        return audit.name
+    seen = audit.evidence[0]
+    return filled(TITLE, {"name": audit.name, "relation": seen["relation"], "unit": seen["unit"]})
+
+
+def _with_numbers(bound: Bound, listed: Sequence[Assumption]) -> str:
+    found = numbers_of(bound.assumptions, listed)
+    return f"{bound.headline()} [{found}]" if found else bound.headline()
+
+
+def numbers_of(assumptions: Iterable[Assumption], listed: Sequence[Assumption]) -> str:
+    """Where assumptions stand in the list, with neighbours drawn together: "1-3, 5"."""
+    places = sorted({listed.index(one) + 1 for one in assumptions if one in listed})
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and place == runs[-1][-1] + 1:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _claim(claim: dict[str, Any]) -> str:
+    mu = "" if claim.get("mu") is None else filled(CLAIMED_MU, claim)
+    source = filled(CLAIM_SOURCE, claim) if claim.get("source") else ""
+    return filled(CLAIM, {**claim, "mu": mu, "source": source})
+
+
+def _condition(audit: Audit) -> str:
+    if audit.fail_if is None:
+        return ""
+    return filled(CONDITION, {"condition": audit.fail_if, "answer": CONDITIONS[audit.failed_if]})
+
+
+def _comparison(entry: dict[str, Any], listed: Sequence[Assumption]) -> str:
+    bound = entry["bound"]
+    values = {
+        "title": entry["title"],
+        "epsilon": bound.value,
+        "sizes": ", ".join(f"{count:,} {name}" for name, count in entry["sizes"].items()),
+        "confidence": bound.confidence,
+        "numbers": numbers_of(bound.assumptions, listed),
+    }
+    return filled(COMPARED, values)
+
+
+def _assumption(number: int, one: Assumption, audit: Audit) -> str:
+    """One line of the list: what is assumed, who answers for it, and what tried to refute it."""
+    template = ACCEPTED if one.key in audit.accept else ASSUMPTION
+    tested = _tested(one, audit.checks)
+    return filled(template, {"number": number, "sentence": str(one), "who": ANSWERS[one.answered_by], "tested": tested})
+
+
+def _tested(one: Assumption, results: Sequence[CheckResult]) -> str:
+    if not one.tested_by:
+        return NOT_TESTABLE
+    found = [result for result in results if result.check.id in one.tested_by]
+    if not found:
+        return NOT_TESTED
+    return filled(TESTED, {"outcomes": ", ".join(dict.fromkeys(TRIED[result.outcome] for result in found))})
+
+
+HEADINGS = ("mechanism", "relation", "lower bound", "claim", "ceiling", "verdict")
+WORDS = {
+    Outcome.CONTRADICTED: "contradicted",
+    Outcome.CONTRADICTED_IF: "contradicted under assumptions",
+    Outcome.CONSISTENT: "consistent with the claim",
+    Outcome.UNINFORMATIVE: "too small to tell",
+    Outcome.NOT_COMPARABLE: "not comparable: the claim is about something else",
+    Outcome.NO_CLAIM: "no claim to judge",
+    Outcome.FAILED: "failed",
+    Outcome.WITHHELD: "withheld: an assumption is refuted",
+}
+NO_TEST = "no test of this claim"
+
+
+def summary_rows(audits: Audit | Iterable[Audit]) -> list[tuple[str, ...]]:
+    """One row an audit, as texts, in the order of `HEADINGS`."""
+    return [
+        (
+            audit.name,
+            _relation(audit),
+            lower_words(audit),
+            claim_words(audit),
+            ceiling_words(audit),
+            verdict_words(audit),
+        )
+        for audit in as_audits(audits)
+    ]
+
+
+def summary_text(audits: Audit | Iterable[Audit]) -> str:
+    """The rows as aligned text, and a closing count."""
+    found = as_audits(audits)
+    rows = [HEADINGS, *summary_rows(found)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEADINGS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return printable("\n".join([*lines, "", closing(found)]))
+
+
+def closing(audits: Audit | Iterable[Audit]) -> str:
+    """How many audits ended how, and how sure one may be of all of them at once."""
+    found = as_audits(audits)
+    words = [verdict_words(audit) for audit in found]
+    order = [*WORDS.values(), NO_TEST]
+    listed = ", ".join(f"{words.count(word)} {word}" for word in order if word in words)
+    total = f"{len(found)} audit{'s' if len(found) > 1 else ''}: {listed}."
+    if found.simultaneous_confidence is None or len(found) == 1:
+        return total
+    sure = percent(found.simultaneous_confidence)
+    return f"{total} All contradictions together are right with at least {sure} confidence."
+
+
+def verdict_words(audit: Audit) -> str:
+    """The outcome in words."""
+    untested = audit.outcome is Outcome.UNINFORMATIVE and audit.verdict.method is None
+    return NO_TEST if untested else WORDS[audit.outcome]
+
+
+def _relation(audit: Audit) -> str:
+    return str(audit.evidence[0]["relation"] if audit.evidence else audit.plan["relation"])
+
+
+def lower_words(audit: Audit) -> str:
+    """The numbers that the tests themselves bound, before any conversion."""
+    return ", ".join(_short(bound) for bound in audit.bounds if bound.value is not None) or "none"
+
+
+def _short(bound: Any) -> str:
+    sign = "about" if bound.guarantee == "estimate" else ">="
+    at = f" at {bound.delta:g}" if bound.parameter == "epsilon" and bound.delta else ""
+    return f"{bound.short_name} {sign} {round_down(bound.value, bound.digits)}{at}"
+
+
+def claim_words(audit: Audit) -> str:
+    claim = audit.claim
+    if claim is None:
+        return "none"
+    at = f" at {claim['delta']:g}" if claim["delta"] else ""
+    mu = "" if claim["mu"] is None else f"mu <= {round_up(claim['mu'])}, "
+    where = "" if claim["relation"] == _relation(audit) else f" ({claim['relation']})"
+    return f"{mu}epsilon <= {round_up(claim['epsilon'])}{at}{where}"
+
+
+def ceiling_words(audit: Audit) -> str:
+    return ", ".join(f"{name} {round_down(value)}" for name, value in audit.ceiling.items()) or "none"
+
+
+def table(audits: Audit | Iterable[Audit]) -> Any:
+    """A pandas DataFrame, one row an audit: names, outcome, and every number of `Audit.metrics`."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise InputError("`table` needs pandas, which is not installed.", "pip install 'dpaudit[data]'.") from None
+    rows = [
+        {"name": audit.name, "relation": _relation(audit), "outcome": str(audit.outcome), **audit.metrics()}
+        for audit in as_audits(audits)
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,238 @@
+"""Measured counts of how tangled the library is; each is a list of places, so that a count can be gone through.
+
+    PYTHONPATH=src python -m tests.counts [NAME]      prints the counts, or the places of one
+
+kind tests
+    Lines that ask what kind a game, evidence or bound is, outside of the rooms that define them: `isinstance`,
+    `issubclass` or a class pattern that names such a class (or a union of them), a comparison with one, `type(...)`
+    compared or looked up, `hasattr` of a game, evidence or bound, and a comparison of `kind` with the name of a game.
+    Not counted: an estimator's refusal of evidence that its theorem does not cover (`if not isinstance(...): raise`,
+    and functions `needs_...`).
+prose files
+    Files in which sentences for people are put together: an f-string with a field and at least five words of its own.
+    Errors (whatever is raised, or handed to an error's constructor), help of commands and log lines are not counted.
+citations
+    Lines that cite `THEORY n.m`, notes that are not in the tree.
+long bodies, long files
+    Bodies of functions above 60 lines, from the first statement after the docstring; files above 600 lines.
+top-level modules
+    Files and folders directly in the package, `__init__` not counted.
+upward imports
+    A file that imports from a room of its own level or above (`LEVELS`), but for the pairs of `SIDEWAYS`.
+"""
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import dpaudit
+
+ROOT = Path(dpaudit.__file__).parent
+UNIONS = {"Game", "Evidence", "Bound"}
+NAMES = "multi_run one_run prediction observational zero_run panoramia evidence trained_runs"
+GAMES = {*NAMES.split(), *NAMES.replace("_", "-").split()}
+"""Names of games in audit files and records."""
+CLAIMS = {"UpperBound", "Verdict"}
+"""What is promised and what is concluded is none of the three."""
+OWN = ("games/", "evidence/", "bounds/")
+"""Rooms that may ask what their own values are."""
+SUBJECTS = {"game", "evidence", "bound", "found", "source", "played", "seen", "observed"}
+"""Names that stand for a game, evidence or a bound."""
+WORDS, BODY, FILE = 5, 60, 600
+LEVELS = {
+    0: "_validate _files _compute _binomial tradeoff",
+    1: "assumptions bounds evidence record execution counterfactuals",
+    2: "accounting inputs fitted mechanisms attacks",
+    3: "estimators games",
+    4: "reporting",
+    5: "auditing",
+    6: "integrations testing",
+    7: "demo",
+    8: "cli",
+}
+LEVEL = {room: level for level, rooms in LEVELS.items() for room in rooms.split()}
+SIDEWAYS = {
+    *((room, "_validate") for room in LEVELS[0].split()),
+    ("bounds", "assumptions"),
+    ("evidence", "bounds"),
+    ("evidence", "assumptions"),
+    *(("record", room) for room in ("assumptions", "bounds", "evidence")),
+    ("counterfactuals", "execution"),
+    ("mechanisms", "accounting"),
+    ("attacks", "mechanisms"),
+}
+
+
+def sources():
+    """Name and text of every file of the package."""
+    for path in sorted(ROOT.rglob("*.py")):
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def homes():
+    """Every class of a game, evidence or bound, and the file that defines it."""
+    found = {}
+    for name, text in sources():
+        if name.startswith("games/") or name in ("evidence/types.py", "bounds/values.py", "bounds/verdict.py"):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.ClassDef) and _is_value(node):
+                    found[node.name] = name
+    return found
+
+
+def _is_value(node):
+    """A public dataclass."""
+    return not node.name.startswith("_") and any("dataclass" in ast.unparse(part) for part in node.decorator_list)
+
+
+def kind_tests():
+    kinds = (UNIONS | set(homes())) - CLAIMS
+    for name, text in sources():
+        if name.startswith(OWN):
+            continue
+        tree = ast.parse(text)
+        refused = {id(part) for node in ast.walk(tree) if _refuses(name, node) for part in ast.walk(node)}
+        lines = {node.lineno for node in ast.walk(tree) if id(node) not in refused and _tests_kind(node, kinds)}
+        yield from (f"{name}:{line}" for line in sorted(lines))
+
+
+def _refuses(name, node):
+    """An estimator's refusal of evidence: all of a function `needs_...`, or the test of an `if` that only raises."""
+    if not name.startswith("estimators/"):
+        return False
+    if isinstance(node, ast.FunctionDef):
+        return node.name.startswith("needs_")
+    return isinstance(node, ast.If) and isinstance(node.test, ast.UnaryOp) and isinstance(node.body[-1], ast.Raise)
+
+
+def _tests_kind(node, kinds):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id in ("isinstance", "issubclass"):
+            return bool(_names(node.args[1]) & kinds)
+        return node.func.id == "hasattr" and bool(_names(node.args[0]) & SUBJECTS)
+    if isinstance(node, ast.Compare):
+        parts = [node.left, *node.comparators]
+        named = {part.id for part in parts if isinstance(part, ast.Name)}
+        words = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+        by_word = "kind" in named and bool(words & (GAMES | kinds))
+        return any(map(_is_type, parts)) or bool(named & kinds) or by_word
+    if isinstance(node, ast.Subscript):
+        return _is_type(node.slice)
+    return isinstance(node, ast.MatchClass) and bool(_names(node.cls) & kinds)
+
+
+def _names(node):
+    """Every name and attribute in an expression."""
+    parts = list(ast.walk(node))
+    return {part.id for part in parts if isinstance(part, ast.Name)} | set(map(_ends, parts))
+
+
+def _ends(node):
+    return node.attr if isinstance(node, ast.Attribute) else None
+
+
+def _is_type(node):
+    """`type(...)` of a game, evidence or bound."""
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
+    return named and bool(_names(node) & SUBJECTS)
+
+
+def prose():
+    """Every sentence that is put together, with its file."""
+    for name, text in sources():
+        tree = ast.parse(text)
+        left_out = {id(part) for node in ast.walk(tree) if _is_error(node) for part in ast.walk(node)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr) and id(node) not in left_out and _says(node):
+                yield f"{name}:{node.lineno}"
+
+
+def prose_files():
+    yield from sorted({place.partition(":")[0] for place in prose()})
+
+
+def _is_error(node):
+    """What raises, and calls whose words are an error, a command's help or a line of a log."""
+    if isinstance(node, ast.Raise):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    name = _ends(node.func) or (node.func.id if isinstance(node.func, ast.Name) else "")
+    return name in ("InputError", "RunFailed", "NotComparable", "Interrupted", "Option", "Argument", "print", "warn")
+
+
+def _says(node):
+    words = " ".join(part.value for part in node.values if isinstance(part, ast.Constant))
+    fields = any(isinstance(part, ast.FormattedValue) for part in node.values)
+    return fields and len(re.findall(r"[A-Za-z]{2,}", words)) >= WORDS
+
+
+def citations():
+    for name, text in sources():
+        lines = enumerate(text.splitlines(), 1)
+        yield from (f"{name}:{number}" for number, line in lines if re.search(r"THEORY\s+\d", line))
+
+
+def long_bodies():
+    for name, text in sources():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _body(node) > BODY:
+                yield f"{name}:{node.lineno}"
+
+
+def _body(node):
+    first = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    return node.end_lineno - first[0].lineno + 1 if first else 0
+
+
+def long_files():
+    yield from (name for name, text in sources() if len(text.splitlines()) > FILE)
+
+
+def top_level_modules():
+    found = {name.partition("/")[0].removesuffix(".py") for name, _ in sources()}
+    yield from sorted(found - {"__init__", "__main__"})
+
+
+def upward_imports():
+    for name, text in sources():
+        room = name.partition("/")[0].removesuffix(".py")
+        others = set() if room == "__init__" else set(_imported(ast.parse(text))) - {room, "__version__"}
+        for other in sorted(others):
+            if LEVEL[other] >= LEVEL[room] and (room, other) not in SIDEWAYS:
+                yield f"{name} imports {other}"
+
+
+def _imported(tree):
+    """Rooms that a file imports, wherever the import stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dpaudit":
+            parts = node.module.split(".")
+            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("dpaudit."))
+
+
+COUNTS = {
+    "kind tests": kind_tests,
+    "prose": prose,
+    "prose files": prose_files,
+    "citations": citations,
+    "long bodies": long_bodies,
+    "long files": long_files,
+    "top-level modules": top_level_modules,
+    "upward imports": upward_imports,
+}
+
+
+def counted():
+    """Every count by name."""
+    return {name: len(list(count())) for name, count in COUNTS.items()}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        print(*COUNTS[sys.argv[1]](), sep="\n")
+    else:
+        print(*(f"{name}: {number}" for name, number in counted().items()), sep="\n")

@@ -1,0 +1,173 @@
+"""Small systems whose audits are frozen: what leaks, the data, and guesses about them, all from fixed seeds."""
+
+import numpy as np
+from scipy import special
+from sklearn.linear_model import LogisticRegression
+
+from dpaudit import counterfactuals, games
+
+
+def half_noise(world, seed):
+    """A score that promises mu = 1 and has half the noise that takes."""
+    return float(world) + 0.5 * np.random.default_rng(seed).normal()
+
+
+def full_noise(world, seed):
+    return float(world) + np.random.default_rng(seed).normal()
+
+
+def broken(world, seed):
+    raise OSError("no disk")
+
+
+def loud_canaries(included, seed):
+    """One run: half the noise, so that most canaries show."""
+    return included + 0.5 * np.random.default_rng(seed).normal(size=included.size)
+
+
+def votes(world, seed):
+    """Two queries of three answers; the record makes the second answer of the first one likelier."""
+    rng = np.random.default_rng(seed)
+    first = rng.choice(3, p=[0.2, 0.7, 0.1] if world else [0.6, 0.2, 0.2])
+    return np.array([first, rng.integers(0, 3)])
+
+
+# ---------------------------------------------------------------------------------------------------------- observation
+
+
+def _mixture(rows, rng):
+    """Features of two classes, a label each, and its law given the features."""
+    label = rng.integers(0, 2, rows)
+    x = rng.normal(size=(rows, 3)) + 0.7 * (2 * label[:, None] - 1) * np.array([1.0, 0.5, 0.0])
+    odds = 1.4 * x[:, 0] + 0.7 * x[:, 1]
+    return x, label, np.stack([special.expit(-odds), special.expit(odds)], axis=1)
+
+
+def labels(epsilon=3.0, rows=1500, seed=2, sharp=1.0, **more):
+    """Labels released by randomised response; the proxy is their law given the features, to the power `sharp`."""
+    rng = np.random.default_rng(seed)
+    x, label, law = _mixture(rows, rng)
+    keep = special.expit(epsilon)
+    released = np.where(rng.random(rows) < keep, label, 1 - label)
+    channel = np.where(np.arange(2) == released[:, None], keep, 1.0 - keep)
+    told = law**sharp
+    return games.Observational(
+        values=label,
+        counterfactual=counterfactuals.Categorical(told / told.sum(axis=1, keepdims=True)),
+        target=counterfactuals.posterior(channel, counterfactuals.Categorical(law)),
+        features=x,
+        **more,
+    )
+
+
+def noisy_proxy(rows=1500, seed=5, **more):
+    """A target that leaks nothing, and a proxy whose probabilities are noisy: no calibration mends it."""
+    rng = np.random.default_rng(seed)
+    x, label, law = _mixture(rows, rng)
+    noisy = np.clip(law[:, 1] + 0.3 * rng.normal(size=rows), 0.0, 1.0)
+    counterfactual = counterfactuals.Categorical(np.stack([1.0 - noisy, noisy], axis=1))
+    return games.Observational(
+        values=label, counterfactual=counterfactual, target=counterfactuals.Categorical(law), features=x, **more
+    )
+
+
+def amounts(learnt, rows=1500, seed=3):
+    """A number released with Laplace noise; its proxy is a normal law, or residuals of other rows."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows)
+    values = x + rng.normal(size=rows)
+    released = np.clip(values, -2.0, 2.0) + rng.laplace(scale=0.5, size=rows)
+
+    def likelihood(asked):
+        return np.exp(-np.abs(released - np.clip(asked, -2.0, 2.0)) / 0.5)
+
+    law = counterfactuals.Residuals(x, rng.normal(size=1000)) if learnt else counterfactuals.Normal(x, 1.0)
+    return games.Observational(
+        values=values, counterfactual=law, target=counterfactuals.NumericPosterior(likelihood, law), features=x[:, None]
+    )
+
+
+def whole_records(members=800, seed=4):
+    """Training records whose labels the model is sure of, and fresh ones of which it is not."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(2 * members, 3))
+    reference = rng.uniform(0.3, 0.9, 2 * members)
+    target = np.where(np.arange(2 * members) < members, 0.95, reference)
+    return games.Observational(
+        values=np.arange(members),
+        counterfactual=counterfactuals.Fresh(np.arange(members, 2 * members), features[members:]),
+        target=counterfactuals.Table(target),
+        reference=counterfactuals.Table(reference),
+        attack="difficulty",
+        features=features[:members],
+    )
+
+
+# ------------------------------------------------------------------------------------------------- members, given, made
+
+
+def members(rows=1600, seed=1, epsilon=2.0, apart=1.0):
+    """Scores, memberships and features: members differ by their first column, and the score leaks `epsilon`."""
+    rng = np.random.default_rng(seed)
+    member = rng.permutation(np.arange(rows) < rows // 2)
+    x = rng.normal(size=(rows, 3))
+    x[:, 0] += np.where(member, apart / 2.0, -apart / 2.0)
+    told = np.where(rng.random(rows) < special.expit(epsilon), 1.0, -1.0) * np.where(member, 1.0, -1.0)
+    return 3.0 * told + 0.5 * x[:, 0] + 0.1 * rng.normal(size=rows), member, x
+
+
+def known_members(rows=1600, seed=6):
+    """Members that follow propensities that are known."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows)
+    rates = special.expit(x)
+    member = rng.random(rows) < rates
+    told = np.where(rng.random(rows) < special.expit(2.0), 1.0, -1.0) * np.where(member, 1.0, -1.0)
+    return {"scores": told + 0.1 * rng.normal(size=rows), "member": member, "propensity": rates}
+
+
+def weak_correction(rows=2000, seed=10):
+    """Groups that differ by a square, where the propensity is a line; the truth of N(0, 4) against N(0, 1) beside."""
+    rng = np.random.default_rng(seed)
+    member = np.arange(rows) < rows // 2
+    x = rng.normal(size=(rows, 3))
+    x[member, 0] *= 2.0
+    scores = np.abs(x[:, 0]) + rng.normal(size=rows)
+    return scores, member, x, special.expit(0.375 * x[:, 0] ** 2 - np.log(2.0))
+
+
+class Same:
+    """A generator that is the law of `people` itself."""
+
+    def fit(self, rows):
+        return self
+
+    def sample(self, count, seed=0):
+        return np.random.default_rng(seed).normal(size=(count, 3))
+
+
+def people(seed, rows=1200):
+    return np.random.default_rng(10_000 + seed).normal(size=(rows, 3))
+
+
+def remembers(rows):
+    """A model whose loss is low on its own rows."""
+    known = {row.tobytes() for row in rows}
+
+    def loss(asked):
+        noise = 0.3 * np.random.default_rng(len(asked)).normal(size=len(asked))
+        return np.array([0.0 if row.tobytes() in known else 1.0 for row in asked]) + noise
+
+    return loss
+
+
+def plain_loss(asked):
+    """A model that leaks nothing."""
+    return np.abs(asked[:, 0])
+
+
+def made(seed=1, target=None, **more):
+    """Known members against generated rows."""
+    rows = people(seed)
+    common = {"members": rows, "target": remembers(rows) if target is None else target, "generator": Same()}
+    return games.Panoramia(**(common | {"classifiers": {"line": LogisticRegression()}} | more))

@@ -1,0 +1,475 @@
+"""The rules of the house, each held by a test: where a game is named, what text is for, what is declared where."""
+
+import ast
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpaudit as da
+from dpaudit import games
+from dpaudit.auditing import advice
+from dpaudit.bounds.verdict import VERDICTS
+from dpaudit.execution import Execution
+from dpaudit.fitted.propensity import Logistic
+from dpaudit.record import files as records
+from dpaudit.record.values import EXIT_CODES
+from dpaudit.reporting import text
+from tests import counts, rules
+from tests.counts import sources
+from tests.games import test_conformance as small
+from tests.golden import worlds
+from tests.test_theory import anchors
+
+DOCS = Path(__file__).parent.parent / "docs"
+SERIAL = Execution(workers=1)
+
+# ------------------------------------------------------------------------------------------------------------- locality
+
+TABLES = {"ObservationalTable", "ZeroRunTable", "PanoramiaTable"}
+NAMES = {game.__name__ for game in games.GAMES} | TABLES
+USERS = ("games/", "demo/", "testing/", "integrations/")
+"""Rooms that use games as an author of audits does."""
+NAMED = {
+    "auditing/plan.py": "reads audit files: goes with the one definition of parameters (`from_table`)",
+    "record/format_1.py": "records of format 1 told the game of given members by the name of its class",
+}
+"""Files that name a game all the same, and why."""
+
+
+def names_in(tree):
+    """Words of code: names, attributes, imports, and texts that are no docstrings."""
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield from re.findall(r"\w+", node.value)
+
+
+def test_a_game_is_named_where_it_lives():
+    """Else a new game means a new branch in rooms that need not know it."""
+    found = {
+        name: sorted(set(names_in(ast.parse(source))) & NAMES - {"Prediction", "Observational"} | _called(source))
+        for name, source in sources()
+        if not name.startswith(USERS)
+    }
+    assert {name: words for name, words in found.items() if words and name not in NAMED} == {}
+
+
+def _called(source):
+    """`Prediction` and `Observational` are words, too: code that calls them, or asks for them, means the classes."""
+    names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    return names & {"Prediction", "Observational"}
+
+
+@pytest.mark.parametrize("game", games.GAMES, ids=lambda game: game.__name__)
+def test_a_game_lives_in_one_file(game):
+    home = f"games/{game.__module__.rpartition('.')[2]}.py"
+    others = [
+        name
+        for name, source in sources()
+        if name.startswith("games/") and name not in (home, "games/__init__.py") and _uses(source, game.__name__)
+    ]
+    assert [name for name in others if not name.endswith(("_table.py", "tables.py"))] == [], "tables make their game"
+
+
+def _uses(source, name):
+    return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(ast.parse(source)))
+
+
+# ---------------------------------------------------------------------------------------------------------------- kinds
+
+KINDS = {
+    "auditing/audit.py": 2,  # a planned game is made when the audit begins
+    "auditing/challenge.py": 2,  # a challenge is about given members, and says what it was handed instead
+    "testing/calibration/_table.py": 1,  # an estimator of anybody may return a bound or a number
+}
+"""Lines that ask for a kind, and why; none of them chooses between games."""
+
+
+def test_nobody_asks_what_kind_it_is():
+    found = [place.partition(":")[0] for place in counts.kind_tests()]
+    assert {name: found.count(name) for name in found if found.count(name) > KINDS.get(name, 0)} == {}
+
+
+# ----------------------------------------------------------------------------------------------------------------- text
+
+READS_TEXT = ("reporting/text.py", "record/format_1.py", "evidence/format_1.py")
+SEARCHES = {"startswith", "endswith", "find", "index", "replace", "partition", "split", "count", "removeprefix"}
+
+
+def searches(tree):
+    """Lines that look for something in a sentence: `x.text.find(...)`, `"a" in str(one)`, `re.search(..., x.text)`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            by_method = node.func.attr in SEARCHES and is_sentence(owner)
+            by_pattern = isinstance(owner, ast.Name) and owner.id == "re" and any(map(is_sentence, node.args))
+            if by_method or by_pattern:
+                yield node.lineno
+        elif isinstance(node, ast.Compare) and not any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
+            yield from [node.lineno] * any(map(is_sentence, (node.left, *node.comparators)))
+
+
+def is_sentence(node):
+    """`one.sentence`, `one.text`, `str(assumption)`; a record's `text` has names, and a search for one is none."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("sentence", "reading", "remedy") or (node.attr == "text" and not _is_self(node))
+    called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str"
+    return (
+        called and isinstance(node.args[0], ast.Name) and node.args[0].id in ("one", "assumption", "result", "verdict")
+    )
+
+
+def _is_self(node):
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def test_no_sentence_is_searched():
+    found = {
+        name: list(searches(ast.parse(source)))
+        for name, source in sources()
+        if name not in READS_TEXT and "prompts" not in name
+    }
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "one.sentence.startswith('tau')",
+        "'tau' in str(assumption)",
+        "re.search('p = ', verdict.text)",
+        "one.sentence == 'tau = 0'",
+        "result.text.replace('a', 'b')",
+    ],
+)
+def test_a_search_in_a_sentence_would_be_seen(code):
+    assert list(searches(ast.parse(code))) == [1]
+
+
+def test_templates_are_constants():
+    """The first argument of `filled` is a name or an attribute; whatever is put together at run time is no template."""
+    bad = [
+        f"{name}:{node.lineno}"
+        for name, source in sources()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("filled", "said")
+        if not is_constant(node.args[0])
+    ]
+    assert bad == []
+
+
+def is_constant(node):
+    if isinstance(node, ast.Subscript):
+        return is_constant(node.value)
+    return isinstance(node, ast.Name | ast.Attribute)
+
+
+# ------------------------------------------------------------------------------------------------------------ templates
+
+SAFE = re.compile(r"(down|up)\d*|p|percent|list|,|")
+GIVEN = {
+    "delta",
+    "level",
+    "shift",
+    "tau",
+    "c",
+    "slack",
+    "error",
+    "errors",
+    "eta",
+    "share",
+    "rest",
+    "divergence",
+    "first",
+    "second",
+}
+"""What somebody asserted or fixed, printed as it was given (`:g`), never rounded to a few digits."""
+ESTIMATES = {
+    "points": "how far a proxy is off, measured",
+    "explained": "share of the log-loss, measured",
+    "log_loss": "measured",
+    "blank": "measured",
+    "share": "share of rows that were guessed",
+    "rate": "how often the guesses were right, measured",
+    "gain": "an extrapolation, said to be one",
+    "auc": "an estimate, said to be one",
+    "members": "effective rows, an estimate, said to be one",
+    "others": "effective rows, an estimate, said to be one",
+    "median": "measured widths of propensities",
+    "largest": "measured widths of propensities",
+    "notices": "what a control of this size could notice; nothing is bounded by it",
+    "wealth": "of a test by betting; its p-value decides",
+}
+"""Fields that are printed to a few digits, and why that is no bound."""
+
+
+def test_bounds_are_printed_by_safe_rounding_only():
+    bad = [
+        (file, where, f"{{{name}:{spec}}}")
+        for file, where, template in rules.templates()
+        for name, spec in rules.formats(template)
+        if not (SAFE.fullmatch(spec) or (spec == "g" and name in GIVEN) or name in ESTIMATES)
+    ]
+    assert bad == []
+
+
+def test_no_bound_is_an_estimate():
+    bounds = {
+        "epsilon",
+        "mu",
+        "low",
+        "total",
+        "limit",
+        "value",
+        "at_first",
+        "at_second",
+        "found",
+        "promised",
+        "p_value",
+        "tau_max",
+        "log_ratio",
+    }
+    assert not bounds & (GIVEN | set(ESTIMATES))
+
+
+@cache
+def audits():
+    """One audit of each game, with and without a claim, and those that planted violations withhold."""
+    pair = da.UpperBound(epsilon=0.5, delta=0.0, relation="substitute")
+    found = [da.audit(game, seed=1, execution=SERIAL, delta=0.0) for game, _ in (make() for make in small.SMALL)]
+    found += [da.audit(game, seed=1, execution=SERIAL, claim=pair) for game, _ in [small.zero_run(), small.panoramia()]]
+    found += [da.audit(small.multi_run()[0], seed=1, execution=SERIAL, claim=PROMISED)]
+    rows = np.random.default_rng(4).normal(size=(300, 3))
+    many = [
+        worlds.made(members=rows, target=worlds.plain_loss, nonmembers=rows + 0.1, divergence=1.0),
+        worlds.labels(rows=300, log_ratio=0.05),
+        worlds.labels(rows=300, shift=0.01, group=small.GROUPS, unit="user"),
+        worlds.labels(rows=400, sample=200),
+        worlds.whole_records(members=200),
+        games.ZeroRun(**worlds.known_members(rows=400)),
+        worlds.noisy_proxy(calibration_fraction=0.1),
+    ]
+    found += [da.audit(game, seed=1, execution=SERIAL, delta=0.0) for game in many]
+    return (*found, *(make() for make in PLANTED.values()))
+
+
+PROMISED = da.accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
+
+
+def test_fields_of_templates_exist_in_every_result():
+    results = [result for audit in audits() for result in (*audit.checks, *audit.next_steps)]
+    for result in results:
+        parts = ("not_run",) if result.outcome == "not-run" else ("passed", "refuted", "measured", "remedy")
+        for part in parts:
+            missing = da.assumptions.fields_of(getattr(result.check, part)) - set(result.fields)
+            assert not missing, (result.check.id, part, result.outcome)
+    rest = set(rules.checks()) - {result.check.id for result in results}
+    assert rest <= {"recalibration"}, "a refused recalibration has a test of its own"
+
+
+def test_fields_of_assumptions_exist_where_they_are_used():
+    used = [one for audit in audits() for one in audit.assumptions]
+    assert used
+    for one in used:
+        assert da.assumptions.fields_of(one.sentence) <= {*one.values, *one.details}, one.id
+        assert set(one.values) <= da.assumptions.fields_of(one.sentence), f"{one.id} does not say what is asserted"
+
+
+def test_every_outcome_has_its_sentence_and_its_word():
+    outcomes = set(da.Outcome)
+    assert set(VERDICTS) == set(text.WORDS) == outcomes
+    known = {"detail", "taken", "conditions", "confidence"}
+    assert set().union(*(da.assumptions.fields_of(template) for template in VERDICTS.values())) <= known
+    assert {audit.outcome for audit in audits()} >= {da.Outcome.WITHHELD, da.Outcome.NO_CLAIM}
+
+
+# ---------------------------------------------------------------------------------------------- assumptions and checks
+
+
+def declared_calls(kind):
+    """Ids in the constructor calls of the sources, with their files."""
+    for name, source in sources():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == kind:
+                yield from (
+                    (word.value.value, f"{name}:{node.lineno}")
+                    for word in node.keywords
+                    if word.arg == "id" and isinstance(word.value, ast.Constant)
+                )
+
+
+@pytest.mark.parametrize("kind", ["Assumption", "Check"])
+def test_ids_are_declared_once(kind):
+    found = list(declared_calls(kind))
+    ids = [name for name, _ in found]
+    assert [place for name, place in found if ids.count(name) > 1] == []
+
+
+def test_variants_keep_what_they_are():
+    """A second sentence of an id says the same to the same people."""
+    for listed in rules.assumptions().values():
+        assert len({(one.answered_by, one.tested_by, one.theory) for one in listed}) == 1, listed[0].id
+    for listed in rules.checks().values():
+        assert len({(one.refutes, one.on_refuted, one.theory) for one in listed}) == 1, listed[0].id
+
+
+def test_a_check_refutes_what_says_so():
+    assumptions, checks = rules.assumptions(), rules.checks()
+    for name, (one, *_) in checks.items():
+        if one.refuted:
+            assert one.refutes, f"{name} refutes nothing"
+        if one.refutes:
+            assert one.refutes in assumptions, name
+            assert name in assumptions[one.refutes][0].tested_by, name
+    for name, (one, *_) in assumptions.items():
+        assert set(one.tested_by) <= set(checks), name
+
+
+def test_assumptions_and_checks_are_documented():
+    page = (DOCS / "theory" / "assumptions.md").read_text(encoding="utf-8").splitlines()
+    first, second = rules.tables()
+    rows = [line for line in page if re.match(r"\| `[a-z0-9-]+` \|", line)]
+    assert rows == [*first, *second], "python -m tests.rules prints the rows"
+
+
+def test_theory_of_assumptions_and_checks_resolves():
+    known = {f"theory:{chapter}#{name}" for chapter, name in anchors()}
+    listed = [one for found in (rules.assumptions(), rules.checks()) for kind in found.values() for one in kind]
+    assert {one.theory for one in listed} - {""} <= known
+
+
+def test_chapters_name_assumptions_that_exist():
+    """Under "Assumptions" stand ids; two are of the design, and no bound prints them."""
+    known = set(rules.assumptions()) | {"fair-memberships", "random-split"}
+    for page in sorted((DOCS / "theory").glob("*.md")):
+        for line in re.findall(r"\*\*Assumptions\.\*\*(.*?)(?:\n\n|\Z)", page.read_text(encoding="utf-8"), re.S):
+            ids = set(re.findall(r"`([a-z]+(?:-[a-z]+)+)`", line))
+            assert ids <= known, page.name
+
+
+# -------------------------------------------------------------------------------------------------- planted violations
+
+
+def _audited(game, **settings):
+    return da.audit(game, seed=settings.pop("seed", 1), execution=SERIAL, delta=0.0, **settings)
+
+
+def _weak():
+    scores, member, x, _ = worlds.weak_correction()
+    return games.ZeroRun(scores=scores, member=member, features=x)
+
+
+def _revealed():
+    scores, member, x = worlds.members(rows=600)
+    return games.ZeroRun(scores=scores, member=member, features=np.column_stack([x, np.where(member, 2023.0, 2024.0)]))
+
+
+def _apart():
+    """No column tells the groups apart, two together do; the model is not held back from saying so."""
+    scores, member, _ = worlds.members(rows=600)
+    line = np.random.default_rng(0).normal(size=600) * 3.0
+    features = np.column_stack([line, line + np.where(member, 1.0, -1.0)])
+    return games.ZeroRun(scores=scores, member=member, features=features, propensity=Logistic(strength=1e9, folds=0))
+
+
+PLANTED = {
+    "blind-values": lambda: _audited(worlds.noisy_proxy(), seed=5),
+    "blind-members": lambda: _audited(_weak()),
+    "leaking-features": lambda: _audited(_revealed()),
+    "overlap": lambda: _audited(_apart()),
+}
+"""Where what a check refutes is false."""
+
+
+def test_every_check_that_withholds_has_a_planted_violation():
+    withhold = {name for name, (one, *_) in rules.checks().items() if one.refuted and one.on_refuted == "withhold"}
+    assert withhold == set(PLANTED)
+
+
+@pytest.mark.parametrize("name", list(PLANTED))
+def test_a_planted_violation_is_found(name):
+    found = PLANTED[name]()
+    assert found.result(name).refuted
+    assert (found.outcome, found.bounds) == (da.Outcome.WITHHELD, ())
+    assert found.verdict.sentence.startswith("No number is reported: ")
+
+
+def test_a_warning_withholds_nothing():
+    """Non-members of another law: the comparison goes, the result stays."""
+    rows = np.random.default_rng(4).normal(size=(900, 3))
+    game = worlds.made(
+        members=rows, target=worlds.plain_loss, nonmembers=np.random.default_rng(5).normal(size=(900, 3)) + 2
+    )
+    found = _audited(game)
+    assert found.result("non-members-alike").refuted
+    assert found.outcome is da.Outcome.NO_CLAIM
+    assert found.bounds
+
+
+# --------------------------------------------------------------------------------------------------- tables of the tool
+
+
+def reference(heading):
+    """First columns of the table under a heading of the reference."""
+    page = (DOCS / "reference.md").read_text(encoding="utf-8")
+    part = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return [
+        tuple(cell.strip(" `") for cell in line.strip("|").split(" | ")) for line in part.splitlines() if "|" in line
+    ][2:]
+
+
+def test_outcomes_are_listed():
+    assert [row[0] for row in reference("Outcomes")] == [str(outcome) for outcome in da.Outcome]
+    assert [row[1] for row in reference("Outcomes")] == [text.WORDS[outcome] for outcome in da.Outcome]
+
+
+def test_exit_codes_are_listed_and_used():
+    assert reference("Exit codes") == [(str(code), meaning) for code, meaning in EXIT_CODES.items()]
+    used = {audit_code for audit in audits() for audit_code in [da.record.as_audits(audit).exit_code()]}
+    assert used <= set(EXIT_CODES)
+    codes = [
+        (name, value.value)
+        for name, source in sources()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("typer.Exit", "sys.exit", "SystemExit")
+        for argument in node.args
+        for value in ast.walk(argument)
+        if isinstance(value, ast.Constant) and isinstance(value.value, int)
+    ]
+    assert {code for _, code in codes} <= set(EXIT_CODES), codes
+
+
+def test_formats_are_listed():
+    from dpaudit.evidence import types as evidence
+
+    listed = {name: (written, read) for name, written, read in reference("Formats of files")}
+    assert listed == {
+        "record (JSON)": (str(records.FORMAT), ", ".join(map(str, records.FORMATS))),
+        "evidence (Parquet)": (str(evidence.FORMAT), ", ".join(map(str, evidence.FORMATS))),
+    }
+    for version in records.FORMATS:
+        assert records.schema(version)["type"] == "object"
+
+
+def test_the_reference_is_made_of_these_tables():
+    spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    assert "\n".join(maker.tables_of_the_tool()) in (DOCS / "reference.md").read_text(encoding="utf-8")
+
+
+def test_advice_is_made_of_constants():
+    assert {name for name, value in vars(advice).items() if name.isupper() and isinstance(value, str)} >= {
+        "REMEDY",
+        "RESTS",
+    }
