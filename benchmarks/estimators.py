@@ -110,25 +110,25 @@ def many_runs() -> None:
 
 def part_two() -> None:
     rng = np.random.default_rng(0)
-    law, odd = rng.dirichlet(np.ones(10)), np.eye(10)[9]
+    distribution, odd = rng.dirichlet(np.ones(10)), np.eye(10)[9]
     print("\ngiven members, generated pairs, noisy votes")
     argmax = mechanisms.multinomial_argmax_probabilities
-    show("noisy argmax of 250 teachers, 10 classes", seconds(lambda: argmax(law, teachers=250, sigma=40.0)))
-    different = seconds(lambda: argmax(law, teachers=250, sigma=40.0, special=odd))
+    show("noisy argmax of 250 teachers, 10 classes", seconds(lambda: argmax(distribution, teachers=250, sigma=40.0)))
+    different = seconds(lambda: argmax(distribution, teachers=250, sigma=40.0, special=odd))
     show("the same with one different teacher", different, "paper 002 simulates 1e8 trials")
     pairs = ground_truth.GeneratedPairs(2.0, 0.0, 20_000).sample(rng)
     show("panoramia, exact path over 20,000 items", seconds(lambda: estimators.panoramia(pairs)))
     rates = 0.3 + 0.6 * rng.random(20_000)
-    fast = seconds(lambda: _binomial.law(rates).tail(12_500))
+    fast = seconds(lambda: _binomial.distribution(rates).tail(12_500))
     slow = seconds(lambda: plain_convolution(rates)[12_500:].sum(), 1)
     show("Poisson-binomial tail of 20,000 guesses", fast, f"{slow / fast:8.0f} times faster than one coin at a time")
 
 
 def plain_convolution(rates: np.ndarray) -> np.ndarray:
-    law = np.ones(1)
+    distribution = np.ones(1)
     for rate in rates:
-        law = np.convolve(law, [1.0 - rate, rate])
-    return law
+        distribution = np.convolve(distribution, [1.0 - rate, rate])
+    return distribution
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Exact laws of noisy votes beside simulation to the same accuracy, and a thousand queries of a trained ensemble.
+"""Exact distributions of noisy votes beside simulation as accurate, and a thousand queries of a trained ensemble.
 
 A simulation needs (1 - p) / (p 1e-8) trials for a relative error of 1e-4 at an answer of probability p. It is timed on
 a million trials and scaled: its cost is proportional to the number of trials. How much work that is depends on the
@@ -21,40 +21,40 @@ TEACHERS, CLASSES, SIGMA, TRIALS = 250, 10, 40.0, 1_000_000
 QUERIES, TRAININGS = 1000, 3
 
 
-def both_worlds(law: np.ndarray, odd: int) -> tuple[np.ndarray, np.ndarray]:
-    """The exact law of the answer in both worlds: all teachers vote by `law`, and one of them always for `odd`."""
-    plain = multinomial_argmax_probabilities(law, teachers=TEACHERS, sigma=SIGMA)
+def both_worlds(distribution: np.ndarray, odd: int) -> tuple[np.ndarray, np.ndarray]:
+    """The exact distributions of the answer in both worlds: all vote by `distribution`, or one always for `odd`."""
+    plain = multinomial_argmax_probabilities(distribution, teachers=TEACHERS, sigma=SIGMA)
     special = np.eye(CLASSES)[odd]
-    return plain, multinomial_argmax_probabilities(law, teachers=TEACHERS, sigma=SIGMA, special=special)
+    return plain, multinomial_argmax_probabilities(distribution, teachers=TEACHERS, sigma=SIGMA, special=special)
 
 
 def divergence(job: tuple[tuple[float, ...], int]) -> list[float]:
     """What one answer leaks under fitted votes: the exact divergence of order 2, an estimate for that reason."""
-    law, odd = job
-    plain, moved = both_worlds(np.array(law), odd)
+    distribution, odd = job
+    plain, moved = both_worlds(np.array(distribution), odd)
     return [float(renyi_divergence(moved, plain, orders=2.0)[0])]
 
 
-def simulated(trials: int, law: np.ndarray) -> np.ndarray:
+def simulated(trials: int, distribution: np.ndarray) -> np.ndarray:
     rng, counts = np.random.default_rng(1), np.zeros(CLASSES)
     for _ in range(trials // 100_000):
-        votes = rng.multinomial(TEACHERS, law, size=100_000)
+        votes = rng.multinomial(TEACHERS, distribution, size=100_000)
         counts += np.bincount((votes + rng.normal(0.0, SIGMA, votes.shape)).argmax(axis=1), minlength=CLASSES)
     return counts / trials
 
 
 def main() -> None:
     print(f"reference loop (a million additions in Python): {1e3 * reference_loop():.0f} ms")
-    law, odd = np.array([0.45, 0.25, 0.1, 0.05, 0.05, 0.02, 0.02, 0.02, 0.02, 0.02]), 1
-    both_worlds(law, odd)  # warm
+    distribution, odd = np.array([0.45, 0.25, 0.1, 0.05, 0.05, 0.02, 0.02, 0.02, 0.02, 0.02]), 1
+    both_worlds(distribution, odd)  # warm
     began = time.perf_counter()
     for _ in range(5):
-        plain, moved = both_worlds(law, odd)
+        plain, moved = both_worlds(distribution, odd)
     alone = (time.perf_counter() - began) / 5
     error = max(abs(each.sum() - 1.0) for each in (plain, moved))
     print(f"exact, {TEACHERS} teachers, {CLASSES} classes, both worlds: {alone:.3f} s; sums to 1 within {error:.0e}")
     began = time.perf_counter()
-    simulated(TRIALS, law)
+    simulated(TRIALS, distribution)
     million = time.perf_counter() - began
     print(f"simulation of one world, {TRIALS:,} trials: {million:.2f} s; to a relative error of 1e-4 in both worlds:")
     rare = min(plain[plain >= 0.01])

@@ -13,9 +13,9 @@ Made by `make calibration`, that is `{command}`, and rendered from `calibration.
 
 Each row plays a game many times against a mechanism whose privacy is known exactly and counts how often the bound
 exceeds the truth. At {confidence:.0%} confidence a valid bound may do so in 5% of games; a row passes while its count
-is at most the 1 - 1e-4 quantile of that binomial law (`allowed`). `median / truth` says how much of the leakage the
-bound sees; `-` where there is none. Rows that "must fail" are the papers' uncorrected maxima and broken rules: they
-are the test of this test.
+is at most the 1 - 1e-4 quantile of that binomial distribution (`allowed`). `median / truth` says how much of the
+leakage the bound sees; `-` where there is none. Rows that "must fail" are the papers' uncorrected maxima and broken
+rules: they are the test of this test.
 
 """
 

@@ -172,7 +172,7 @@ COLUMNS = {
     "epsilon_as_published_estimate": "as published (estimate)",
     "promised_add_remove": "add/remove promises",
     "promised_substitute": "substitute promises",
-    "add_remove_sold_as_substitute": "add/remove sold as substitute",
+    "add_remove_sold_as_substitute": "add/remove claimed as substitute",
     "substitute": "substitute claim",
 }
 OWN = {
@@ -240,18 +240,18 @@ one answer, in figures 2 and 6 D(before || after one vote moved) at sigma 2, in 
 median sums up the audits of a line; an exact 2-cut or k-cut is a 95% bound that holds at all orders together, whatever
 is called an estimate is none. "Over" counts audits whose number is above the exact 2-cut or divergence that it is
 about. Numbers have three digits and are rounded down, upper bounds, promises and caps up. An epsilon of many answers
-composes exact laws, with every answer's privacy loss rounded down (up, it would be about a hundredth more); it is what
-one attack instance leaks, and neither a bound from samples nor a promise. Its mean is over queries, each asked for all
-answers. Exact and published data-dependent epsilons are converted from Renyi divergences of one direction, and are
-there to be set beside each other.
+composes exact distributions, with every answer's privacy loss rounded down (up, it would be about a hundredth more); it
+is what one attack instance leaks, and neither a bound from samples nor a promise. Its mean is over queries, each asked
+for all answers. Exact and published data-dependent epsilons are converted from Renyi divergences of one direction, and
+are there to be set beside each other.
 
-PATE's answers share random teachers and do not compose: one answer stands there, under vote laws fitted to trainings.
-The floor is what the same estimate shows for a record that is not there. A share is how much of the largest divergence
-of order 2 that one teacher's vote could make an adversary reaches; PATE and CaPC get one record more (add/remove),
-PromptPATE another one (substitution), so only shares are set side by side. In CaPC and PromptPATE the adversary
-chooses the teacher whose vote its record is to turn, in PATE it cannot: part of the order of figure 3 is that choice.
-(An earlier version of these results gave CaPC's record to the first party; the choice was made after those were seen,
-and before these.) Natural queries leave out the one that a record was made from.
+PATE's answers share random teachers and do not compose: one answer stands there, under vote distributions fitted to
+trainings. The floor is what the same estimate shows for a record that is not there. A share is how much of the largest
+divergence of order 2 that one teacher's vote could make an adversary reaches; PATE and CaPC get one record more
+(add/remove), PromptPATE another one (substitution), so only shares are set side by side. In CaPC and PromptPATE the
+adversary chooses the teacher whose vote its record is to turn, in PATE it cannot: part of the order of figure 3 is that
+choice. (An earlier version of these results gave CaPC's record to the first party; the choice was made after those were
+seen, and before these.) Natural queries leave out the one that a record was made from.
 
 PromptPATE is SmolLM2-135M-Instruct without its chat template. Its labels are words, where the paper has numbers, and
 its prompts were chosen for accuracy on texts of the same sets. "Calibrated" takes a prompt's leaning off its scores;

@@ -28,8 +28,8 @@ if __name__ == "__main__":
     honest = config.claim(1e-5)
     print(da.audit(game, claim=honest, name="accounted for substitution", seed=7))
     runs = game.play(seed=7).only
-    sold = accounting.sold_as(accounting.dp_sgd(
+    sold = accounting.claimed_as(accounting.dp_sgd(
         noise_multiplier=sigma, sampling_rate=1.0, steps=100, delta=1e-5, relation="add-remove"
     ), "substitute")  # fmt: skip
-    print("accounted for add/remove, sold as substitution")
+    print("accounted for add/remove, claimed as substitution")
     print(f"  {da.judge(runs, sold)}")

@@ -18,7 +18,7 @@ long bodies, long files
 top-level modules
     Files and folders directly in the package, `__init__` not counted.
 upward imports
-    A file that imports from a room of its own level or above (`LEVELS`), but for the pairs of `SIDEWAYS`.
+    A file that imports from a room of its own level or above (`LEVELS`), except for the pairs of `SIDEWAYS`.
 """
 
 import ast

@@ -188,7 +188,7 @@ def test_independent_answers_compose_exactly():
         assert exact <= one.curve.delta(epsilon) <= exact + 2e-4
     two = accounting.independent_answers([(p, q)] * 2, delta=0.05, relation="substitute")
     again = accounting.independent_answers([(p, q)], delta=0.05, relation="substitute", repeats=2)
-    pairs = [np.outer(law, law).ravel() for law in (p, q)]
+    pairs = [np.outer(distribution, distribution).ravel() for distribution in (p, q)]
     joint = accounting.independent_answers([pairs], delta=0.05, relation="substitute")
     assert two.epsilon == pytest.approx(joint.epsilon, abs=5e-4)
     assert again.epsilon == pytest.approx(two.epsilon, abs=5e-4)
@@ -211,11 +211,11 @@ def test_data_dependent_bound_in_extreme_cases():
 
 
 @pytest.mark.parametrize(
-    "laws", [[([math.nan, 1.0], [0.0, 1.0])], [(1, 2, 3)], [0.5], 3, [([0.5, 0.5], [0.2, 0.3, 0.5])]]
+    "distributions", [[([math.nan, 1.0], [0.0, 1.0])], [(1, 2, 3)], [0.5], 3, [([0.5, 0.5], [0.2, 0.3, 0.5])]]
 )
-def test_output_laws_are_checked(laws):
+def test_output_laws_are_checked(distributions):
     with pytest.raises(da.InputError):
-        accounting.independent_answers(laws, delta=0.1, relation="substitute")
+        accounting.independent_answers(distributions, delta=0.1, relation="substitute")
 
 
 # ------------------------------------------------------------------------------------------- noise, readings, resale
@@ -250,8 +250,8 @@ def test_three_readings_of_the_same_training():
 
 def test_a_number_sold_for_another_adjacency():
     plain = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
-    sold = accounting.sold_as(plain, "substitute")
+    sold = accounting.claimed_as(plain, "substitute")
     assert (sold.epsilon, sold.curve, str(sold.relation)) == (plain.epsilon, plain.curve, "substitute")
-    assert "sold as substitute" in sold.method
+    assert "claimed as substitute" in sold.method
     assert sold.terms is None  # nobody could account for it again
-    assert accounting.sold_as(plain, "add-remove") is plain
+    assert accounting.claimed_as(plain, "add-remove") is plain

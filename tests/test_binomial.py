@@ -69,10 +69,10 @@ def test_narrow_windows_never_lose_mass(monkeypatch):
 
     alive, before = {0: 1.0}, 0
     for rank in ranks:
-        law, walked = stats.binom(rank - before, p), {}
+        distribution, walked = stats.binom(rank - before, p), {}
         for count, step in itertools.product(alive, window(rank - before)):
             if count + step in window(rank):
-                walked[count + step] = walked.get(count + step, 0.0) + alive[count] * law.pmf(step)
+                walked[count + step] = walked.get(count + step, 0.0) + alive[count] * distribution.pmf(step)
         alive, before = walked, rank
     found = _binomial.crossing_probability(ranks, [rank + 1 for rank in ranks], p)
     assert found == pytest.approx(1.0 - sum(alive.values()), rel=1e-6)

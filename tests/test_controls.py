@@ -93,7 +93,7 @@ def leaking_members(seed):
 
 @pytest.mark.parametrize("make", [leaking_labels, leaking_members])
 def test_a_placebo_never_sees_the_model(make):
-    """However much the model leaks, the blind attack alarms no more often than its level says."""
+    """However much the model leaks, the blind baseline alarms no more often than its level says."""
     alarms = 0
     for seed in range(PLAYS):
         (control,) = make(seed).play(seed=seed).controls

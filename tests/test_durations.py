@@ -18,7 +18,7 @@ def report(name, seconds, when="call"):
     return SimpleNamespace(nodeid=name, duration=seconds, when=when)
 
 
-def heard(*reports):
+def seen(*reports):
     found = Durations(longest=60.0, together=100.0)
     for one in reports:
         found.add(one)
@@ -26,21 +26,19 @@ def heard(*reports):
 
 
 def test_setup_and_call_count_together():
-    assert heard(report("a", 50.0, "setup"), report("a", 5.0), report("a", 50.0, "teardown")).too_slow() == []
-    assert heard(report("a", 50.0, "setup"), report("a", 11.0)).too_slow() == [
-        "a took 61 s, and at most 60 are allowed"
-    ]
+    assert seen(report("a", 50.0, "setup"), report("a", 5.0), report("a", 50.0, "teardown")).too_slow() == []
+    assert seen(report("a", 50.0, "setup"), report("a", 11.0)).too_slow() == ["a took 61 s, and at most 60 are allowed"]
 
 
 def test_the_sum_counts():
-    assert heard(report("a", 50.0), report("b", 50.0)).too_slow() == []
-    assert heard(report("a", 50.0), report("b", 51.0)).too_slow() == [
+    assert seen(report("a", 50.0), report("b", 50.0)).too_slow() == []
+    assert seen(report("a", 50.0), report("b", 51.0)).too_slow() == [
         "all tests took 101 s, and at most 100 are allowed"
     ]
 
 
 def test_a_slow_machine_is_not_the_tests_fault(monkeypatch):
-    slow = heard(report("a", 110.0))
+    slow = seen(report("a", 110.0))
     monkeypatch.setattr(durations, "slowness", lambda: 2.0)
     assert slow.problems() == []
     monkeypatch.setattr(durations, "slowness", lambda: 1.5)

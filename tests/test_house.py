@@ -203,6 +203,8 @@ ESTIMATES = {
     "rate": "how often the guesses were right, measured",
     "gain": "an extrapolation, said to be one",
     "auc": "an estimate, said to be one",
+    "nearest": "how far propensities keep from 0 and 1, measured; said to be about",
+    "most": "the same of most rows",
     "members": "effective rows, an estimate, said to be one",
     "others": "effective rows, an estimate, said to be one",
     "median": "measured widths of propensities",
@@ -405,7 +407,7 @@ def test_a_planted_violation_is_found(name):
 
 
 def test_a_warning_withholds_nothing():
-    """Non-members of another law: the comparison goes, the result stays."""
+    """Non-members of another distribution: the comparison goes, the result stays."""
     rows = np.random.default_rng(4).normal(size=(900, 3))
     game = worlds.made(
         members=rows, target=worlds.plain_loss, nonmembers=np.random.default_rng(5).normal(size=(900, 3)) + 2

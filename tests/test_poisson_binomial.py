@@ -14,12 +14,17 @@ def test_law_against_plain_convolution(size):
     plain = np.ones(1)
     for rate in rates:
         plain = np.convolve(plain, [1 - rate, rate])
-    law = _binomial.law(rates)
-    assert law.lost <= 1e-20
-    np.testing.assert_allclose(law.masses, plain[law.start : law.start + law.masses.size], rtol=1e-9, atol=1e-25)
+    distribution = _binomial.distribution(rates)
+    assert distribution.lost <= 1e-20
+    np.testing.assert_allclose(
+        distribution.masses,
+        plain[distribution.start : distribution.start + distribution.masses.size],
+        rtol=1e-9,
+        atol=1e-25,
+    )
     for count in (0, size // 2, size):
         exact = plain[count:].sum()
-        assert exact * (1 - 1e-12) <= law.tail(count) <= exact * (1 + 1e-6) + 1e-20
+        assert exact * (1 - 1e-12) <= distribution.tail(count) <= exact * (1 + 1e-6) + 1e-20
 
 
 def test_equal_coins_give_the_binomial_path():
@@ -37,34 +42,36 @@ def test_crossing_against_enumeration():
     rates = np.array([0.9, 0.3, 0.6, 0.8, 0.5, 0.95, 0.2, 0.7])
     ranks = [2, 5, 8]
     parts = _binomial.blocks(rates, ranks)
-    laws = [_binomial.law(rates[:n]) for n in ranks]
+    distributions = [_binomial.distribution(rates[:n]) for n in ranks]
     for level in (0.02, 0.2, 0.6):
         exact = 0.0
         for bits in itertools.product((0, 1), repeat=8):
-            if any(law.tail(sum(bits[:n])) <= level for law, n in zip(laws, ranks, strict=True)):
+            if any(
+                distribution.tail(sum(bits[:n])) <= level for distribution, n in zip(distributions, ranks, strict=True)
+            ):
                 exact += float(np.prod(np.where(bits, rates, 1 - rates)))
         assert _binomial.crossing(parts, level) == pytest.approx(exact, rel=1e-6)
 
 
 def test_certain_coins():
-    law = _binomial.law(np.array([1.0, 0.0, 1.0]))
-    assert law.tail(2) == pytest.approx(1.0)
-    assert law.tail(3) == pytest.approx(0.0, abs=1e-20)
-    assert _binomial.law(np.array([])).tail(0) == 1.0
+    distribution = _binomial.distribution(np.array([1.0, 0.0, 1.0]))
+    assert distribution.tail(2) == pytest.approx(1.0)
+    assert distribution.tail(3) == pytest.approx(0.0, abs=1e-20)
+    assert _binomial.distribution(np.array([])).tail(0) == 1.0
 
 
 def test_coarse_trimming_never_loses_mass(monkeypatch):
-    """What a law leaves out of its ends is in every tail: none is too small, even where there is nothing left."""
+    """What a distribution leaves out of its ends is in every tail: none is too small, even where nothing is left."""
     rates = np.random.default_rng(1).random(100)
     plain = np.ones(1)
     for rate in rates:
         plain = np.convolve(plain, [1 - rate, rate])
     monkeypatch.setattr(_binomial, "TRIM", 1e-3)
-    law = _binomial.law(rates)
-    assert law.masses.size < 50
-    assert 1.0 <= law.masses.sum() + law.lost <= 1.0 + 1e-4
+    distribution = _binomial.distribution(rates)
+    assert distribution.masses.size < 50
+    assert 1.0 <= distribution.masses.sum() + distribution.lost <= 1.0 + 1e-4
     for count in range(102):
-        assert law.tail(count) >= plain[count:].sum() * (1 - 1e-12)
+        assert distribution.tail(count) >= plain[count:].sum() * (1 - 1e-12)
 
 
 def test_an_outcome_as_extreme_as_the_seen_one_counts():

@@ -62,14 +62,19 @@ def test_delta_is_the_largest_gap_and_epsilon_puts_back(curve):
 
 def test_laplace_curve_against_quadrature():
     epsilon = 1.3
-    law = stats.laplace(scale=1 / epsilon)
+    distribution = stats.laplace(scale=1 / epsilon)
     for target in (0.2, 0.7, 1.1):
         pieces = integrate.quad(
-            lambda t, e=target: max(law.pdf(t - 1) - math.exp(e) * law.pdf(t), 0), -30, 30, points=[0, 1]
+            lambda t, e=target: max(distribution.pdf(t - 1) - math.exp(e) * distribution.pdf(t), 0),
+            -30,
+            30,
+            points=[0, 1],
         )
         assert Laplace(epsilon).delta(target) == pytest.approx(pieces[0], abs=1e-7)
     thresholds = np.linspace(-3, 4, 41)
-    np.testing.assert_allclose(Laplace(epsilon).f(law.sf(thresholds)), law.cdf(thresholds - 1), atol=1e-12)
+    np.testing.assert_allclose(
+        Laplace(epsilon).f(distribution.sf(thresholds)), distribution.cdf(thresholds - 1), atol=1e-12
+    )
 
 
 def test_k_ary_response_against_enumeration():

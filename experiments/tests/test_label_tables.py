@@ -95,7 +95,7 @@ def test_utility_must_fall_and_rank_alike():
     assert tables.accuracy_judged(utility([(0.9, 0.88, 0.7), (0.9, 0.85, 0.8)]))[0] == "not confirmed"
     word, why = tables.accuracy_judged(utility([(0.9, 0.95, 0.8), (0.9, 0.85, 0.7)]))
     assert word == "not confirmed"
-    assert "but for LP-1ST" in why
+    assert "except for LP-1ST" in why
 
 
 def texts(label, difficulty, rmia, blocked=0):

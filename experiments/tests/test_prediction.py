@@ -190,12 +190,12 @@ def test_laws_of_neighbours_are_those_of_the_mechanism():
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
     query = np.array([0.2, -0.1])
-    law, last, votes = prediction_knn.vote_laws(x, y, query, 3, 20)
+    distribution, last, votes = prediction_knn.vote_laws(x, y, query, 3, 20)
     counts = Neighbours(classes=3, neighbors=20, sampling_rate=0.2).votes((x, y), np.tile(query, (20_000, 1)), 1)
     full = counts.sum(axis=1) == 20
     assert full.mean() > 0.99
     np.testing.assert_allclose(counts.mean(axis=0), votes, atol=0.06)
-    np.testing.assert_allclose(law, votes / votes.sum())
+    np.testing.assert_allclose(distribution, votes / votes.sum())
     nearest = y[np.argsort(np.linalg.norm(x - query, axis=1), kind="stable")]
     drawn = rng.random((20_000, len(y))) < 0.2
     final = np.array([nearest[np.flatnonzero(line)[19]] for line in drawn if line.sum() >= 20])

@@ -84,8 +84,8 @@ def test_noisy_sums_are_those_of_the_mechanism():
         released = units[member].sum(axis=0) + noise / mu
         np.testing.assert_array_equal(shown.member, member)
         np.testing.assert_allclose(shown.scores, inner_product(units, released), atol=1e-4)
-        laws = stats.norm.logpdf(x[:, 0], shift / 2.0) - stats.norm.logpdf(x[:, 0], -shift / 2.0)
-        np.testing.assert_allclose(shown.log_odds, laws, atol=1e-6)
+        distributions = stats.norm.logpdf(x[:, 0], shift / 2.0) - stats.norm.logpdf(x[:, 0], -shift / 2.0)
+        np.testing.assert_allclose(shown.log_odds, distributions, atol=1e-6)
 
 
 def test_the_overlap_of_the_composition_is_that_of_the_law():

@@ -138,7 +138,7 @@ def booleans(name: str, values: Any) -> NDArray[np.bool_]:
     return read_only(array.astype(np.bool_))
 
 
-def law(name: str, values: Any) -> NDArray[np.float64]:
+def distribution(name: str, values: Any) -> NDArray[np.float64]:
     """Probabilities of at least two outcomes."""
     found = floats(name, values)
     if found.size < 2 or not np.all(found >= 0.0) or not abs(float(found.sum()) - 1.0) <= 1e-9:

@@ -1,16 +1,16 @@
-"""Who supplies the other value: laws of a protected value given the rest of its record, one law a row (paper 000).
+"""Who supplies the other value: distributions of a protected value given the rest of its record, one a row (paper 000).
 
-| law | of | from |
+| distribution | of | from |
 |---|---|---|
 | `Categorical` | a label, any categorical column or columns | an earlier checkpoint, a reference model, a posterior |
 | `Normal` | a number | a mean and a standard deviation a row |
 | `Residuals` | a number | a prediction a row, and residuals of rows that the regressor never saw |
 | `Fresh` | a whole record | records that nobody trained on |
 
-A law draws counterfactual values (`sample`) and says how likely a shown one is (`density`). The audited model's own
-beliefs are laws too: `Categorical` of its probabilities, `posterior` for an attribute that the model takes as an input,
-`Table` for numbers that are already there. `trained` makes a proxy of rows that are no canaries, `calibration` measures
-how far one can be believed, `recalibrated` mends it.
+A distribution draws counterfactual values (`sample`) and says how likely a shown one is (`density`). The audited
+model's own beliefs are distributions too: `Categorical` of its probabilities, `posterior` for an attribute that the
+model takes as an input, `Table` for numbers that are already there. `trained` makes a proxy of rows that are no
+canaries, `calibration` measures how far one can be believed, `recalibrated` mends it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 
 LEAST = 1e-12
-"""The least probability that a law gives to a value, so that scores stay finite."""
+"""The least probability that a distribution gives to a value, so that scores stay finite."""
 LEAST_MENDED = 1e-4
 BINS = 10
 GRID = 4096
@@ -35,18 +35,18 @@ Values = NDArray[Any]
 Rows = NDArray[Any]
 
 
-class Law(Protocol):
-    """One law a row."""
+class Distribution(Protocol):
+    """One distribution a row."""
 
     def density(self, values: Values) -> NDArray[np.float64]:
         """How likely each row's value is."""
 
-    def at(self, rows: Rows) -> Law:
+    def at(self, rows: Rows) -> Distribution:
         """The same for some rows only."""
 
 
-class Proxy(Law, Protocol):
-    """A law from which counterfactual values are drawn."""
+class Proxy(Distribution, Protocol):
+    """A distribution from which counterfactual values are drawn."""
 
     def sample(self, rng: np.random.Generator) -> Values:
         """One value a row."""
@@ -63,8 +63,8 @@ class Categorical:
 
     A vector is taken as the probabilities of class 1 of two.
 
-    >>> law = Categorical([0.2, 0.9])
-    >>> law.density(np.array([1, 0])).round(3).tolist()
+    >>> distribution = Categorical([0.2, 0.9])
+    >>> distribution.density(np.array([1, 0])).round(3).tolist()
     [0.2, 0.1]
     """
 
@@ -96,11 +96,11 @@ class Categorical:
         return Categorical(self.probabilities[rows])
 
     def recalibrated(self, values: Values, rows: Rows) -> Categorical:
-        """Every row's law, mapped so that it is right on `rows`: itself times exp of log-odds and probabilities.
+        """Every row's distribution, mapped to be right on `rows`: itself times exp of log-odds and probabilities.
 
         Of two classes that is Platt's map with a term more. It is fitted to those rows alone, which must be no
-        canaries, and penalised for leaving the law as it was, so that a few rows change little. A class that none of
-        them has keeps its mass.
+        canaries, and penalised for leaving the distribution as it was, so that a few rows change little. A class that
+        none of them has keeps its mass.
         """
         there, codes = np.unique(values[rows], return_inverse=True)
         if there.size < 2:
@@ -174,13 +174,13 @@ def trained(x: Any, y: Any, new_x: Any, *, classes: int, seed: int = 0) -> Categ
     both = standardised(np.concatenate([x, new_x]))
     order = np.random.default_rng([seed, 0x66697468]).permutation(len(y))
     test, learn = np.split(order, [max(1, len(y) // 5)])
-    tried = _both_laws(both[learn], y[learn], both[test], classes, seed)
-    losses = [-np.log(np.maximum(law[np.arange(test.size), y[test]], LEAST)).mean() for law in tried]
-    found = _both_laws(both[: len(y)], y, both[len(y) :], classes, seed)[int(np.argmin(losses))]
+    tried = _both_distributions(both[learn], y[learn], both[test], classes, seed)
+    losses = [-np.log(np.maximum(distribution[np.arange(test.size), y[test]], LEAST)).mean() for distribution in tried]
+    found = _both_distributions(both[: len(y)], y, both[len(y) :], classes, seed)[int(np.argmin(losses))]
     return Categorical(np.maximum(found, LEAST) / np.maximum(found, LEAST).sum(axis=1, keepdims=True))
 
 
-def _both_laws(x: Values, y: Values, new_x: Values, classes: int, seed: int) -> list[NDArray[np.float64]]:
+def _both_distributions(x: Values, y: Values, new_x: Values, classes: int, seed: int) -> list[NDArray[np.float64]]:
     shares = np.bincount(y, minlength=classes) + 0.5
     flat = np.log(shares / shares.sum())
     first = offset_logistic(x, np.tile(flat, (len(x), 1)), y, new_x, np.tile(flat, (len(new_x), 1)), penalty=1.0)
@@ -197,9 +197,10 @@ def standardised(features: Values) -> NDArray[np.float64]:
 def offset_logistic(
     x: Values, offset: Values, y: Values, new_x: Values, new_offset: Values, *, penalty: float = 10.0
 ) -> NDArray[np.float64]:
-    """Multinomial regression that starts from a law and is penalised for leaving it: exp(offset + x w), normalised.
+    """Multinomial regression that starts from a distribution and is penalised for leaving it: exp(offset + x w).
 
-    Written by hand because scikit-learn's logistic regression takes no offset, and shrinks to the uniform law instead.
+    Written by hand because scikit-learn's logistic regression takes no offset, and shrinks to the uniform distribution
+    instead.
     """
     from scipy import optimize, special
 
@@ -210,9 +211,9 @@ def offset_logistic(
 
     def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         w = flat.reshape(wide, classes)
-        log_law = special.log_softmax(offset + x @ w, axis=1)
-        value = -float((log_law * there).sum()) + 0.5 * penalty * float((w[1:] ** 2).sum())
-        slope = x.T @ (np.exp(log_law) - there)
+        log_distribution = special.log_softmax(offset + x @ w, axis=1)
+        value = -float((log_distribution * there).sum()) + 0.5 * penalty * float((w[1:] ** 2).sum())
+        slope = x.T @ (np.exp(log_distribution) - there)
         slope[1:] += penalty * w[1:]
         return value, slope.ravel()
 
@@ -244,7 +245,7 @@ def boosted(
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """A normal law a row."""
+    """A normal distribution a row."""
 
     mean: Any
     scale: Any
@@ -277,7 +278,7 @@ class Normal:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """A prediction a row plus one law of residuals for all, smoothed by a Gaussian kernel.
+    """A prediction a row plus one distribution of residuals for all, smoothed by a Gaussian kernel.
 
     `residuals` come from rows that the regressor was not trained on; `bandwidth` None is Silverman's rule.
     """
@@ -375,7 +376,7 @@ class NumericPosterior:
 class Fresh:
     """Whole records from the same source that nobody trained on, one for each training record.
 
-    `records` are what is shown (rows, or their numbers in a `Table`); `features` what a blind attack may look at.
+    `records` are what is shown (rows, or their numbers in a `Table`); `features` what a blind baseline may look at.
     """
 
     records: Any
@@ -401,7 +402,9 @@ class Fresh:
         return self.records
 
     def density(self, values: Values) -> NDArray[np.float64]:
-        raise InputError("fresh records have no density.", "give a `reference` law, and attack='difficulty' or 'rmia'.")
+        raise InputError(
+            "fresh records have no density.", "give a `reference` distribution, and attack='difficulty' or 'rmia'."
+        )
 
     def at(self, rows: Rows) -> Fresh:
         return Fresh(self.records[rows], None if self.features is None else self.features[rows])
@@ -457,21 +460,23 @@ class Calibration:
         return 1.0 - self.log_loss / self.blank if self.blank > 0.0 else 0.0
 
 
-def calibration(law: Law, values: Values) -> Calibration | None:
-    """Measure a proxy against true values; None for fresh records, and for laws of the user's own."""
-    if not isinstance(law, Categorical | Normal | Residuals):
+def calibration(distribution: Distribution, values: Values) -> Calibration | None:
+    """Measure a proxy against true values; None for fresh records, and for distributions of the user's own."""
+    if not isinstance(distribution, Categorical | Normal | Residuals):
         return None
-    loss = float(-np.log(law.density(values)).mean())
-    if isinstance(law, Categorical):
-        shares = np.bincount(values, minlength=law.classes) / len(values)
+    loss = float(-np.log(distribution.density(values)).mean())
+    if isinstance(distribution, Categorical):
+        shares = np.bincount(values, minlength=distribution.classes) / len(values)
         blank = float(-(shares[shares > 0.0] * np.log(shares[shares > 0.0])).sum())
-        first = 1 if law.classes == 2 else 0  # of two classes one says it all
-        predicted = np.concatenate([law.probabilities[:, c] for c in range(first, law.classes)]).astype(np.float64)
-        happened = np.concatenate([values == c for c in range(first, law.classes)])
+        first = 1 if distribution.classes == 2 else 0  # of two classes one says it all
+        predicted = np.concatenate(
+            [distribution.probabilities[:, c] for c in range(first, distribution.classes)]
+        ).astype(np.float64)
+        happened = np.concatenate([values == c for c in range(first, distribution.classes)])
     else:
         spread = Normal(np.full(len(values), float(values.mean())), max(float(values.std()), LEAST))
         blank = float(-np.log(spread.density(values)).mean())
-        predicted, happened = _quantile_levels(law, values)
+        predicted, happened = _quantile_levels(distribution, values)
     places = np.minimum((predicted * BINS).astype(int), BINS - 1)
     counts = np.bincount(places, minlength=BINS)
     there = counts > 0
@@ -488,11 +493,11 @@ def calibration(law: Law, values: Values) -> Calibration | None:
     )
 
 
-def _quantile_levels(law: Normal | Residuals, values: Values) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """For a numeric law: the levels .05 to .95, and whether each true value lies below that quantile of its law."""
+def _quantile_levels(distribution: Normal | Residuals, values: Values) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """For a number: the levels .05 to .95, and whether each true value lies below that quantile of its distribution."""
     draws, share = 200, np.zeros(len(values))
     for number in range(draws):
-        share += law.sample(np.random.default_rng([number, 0x63616C])) < values
+        share += distribution.sample(np.random.default_rng([number, 0x63616C])) < values
     levels = np.arange(0.05, 1.0, 0.1)
     return np.repeat(levels, share.size), np.concatenate([share < draws * level for level in levels])
 
@@ -500,8 +505,8 @@ def _quantile_levels(law: Normal | Residuals, values: Values) -> tuple[NDArray[n
 __all__ = [
     "Calibration",
     "Categorical",
+    "Distribution",
     "Fresh",
-    "Law",
     "Normal",
     "NumericPosterior",
     "Proxy",

@@ -510,7 +510,7 @@ def randomized_response(classes: int = 2) -> Family:
 
 
 def renyi_divergence(p: Any, q: Any, *, orders: Any) -> NDArray[np.float64]:
-    """D_a(p || q) = log(sum p^a q^(1-a)) / (a - 1) of two discrete laws, for each order a >= 1.
+    """D_a(p || q) = log(sum p^a q^(1-a)) / (a - 1) of two discrete distributions, for each order a >= 1.
 
     Order 1 is the Kullback-Leibler divergence, order infinity the largest log ratio. Computed in logarithms, so rare
     outcomes keep their weight; infinite where q misses an outcome of p.
@@ -518,7 +518,7 @@ def renyi_divergence(p: Any, q: Any, *, orders: Any) -> NDArray[np.float64]:
     >>> renyi_divergence([0.5, 0.5], [0.25, 0.75], orders=[1, 2]).round(4).tolist()
     [0.1438, 0.2877]
     """
-    first, second = check.law("p", p), check.law("q", q)
+    first, second = check.distribution("p", p), check.distribution("q", q)
     check.same_length(p=first, q=second)
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(first), np.log(second)

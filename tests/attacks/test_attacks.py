@@ -1,4 +1,4 @@
-"""Canaries and scores of paper 001 on linear heads: exact laws, and audits that end as they must."""
+"""Canaries and scores of paper 001 on linear heads: exact distributions, and audits that end as they must."""
 
 from dataclasses import replace
 
@@ -39,17 +39,17 @@ def test_the_worst_case_has_the_law_of_equation_three():
     k = np.arange(13)
     weights = stats.binom.pmf(k, 12, 0.25)
 
-    def law(sign):
+    def distribution(sign):
         return lambda g: (weights * stats.norm.cdf((np.atleast_1d(g)[:, None] - sign * k) / (1.5 * np.sqrt(12)))).sum(
             axis=1
         )
 
-    assert stats.kstest(runs.present, law(1.0)).pvalue > 1e-3
-    assert stats.kstest(runs.absent, law(-1.0)).pvalue > 1e-3
+    assert stats.kstest(runs.present, distribution(1.0)).pvalue > 1e-3
+    assert stats.kstest(runs.absent, distribution(-1.0)).pvalue > 1e-3
 
 
 def test_add_remove_accounting_is_contradicted_as_a_substitute_claim():
-    """The honest substitute claim stands; the add/remove number sold as one does not."""
+    """The honest substitute claim stands; the add/remove number claimed as one does not."""
     config = DPSGDConfig(noise_multiplier=4.0, sampling_rate=1.0, steps=16, relation="substitute")
     runs = worst_case_runs(config, 200, 2)
     assert not judge(runs, config.claim(1e-5)).contradicted
@@ -153,7 +153,7 @@ def test_the_whole_way_from_recipe_to_record(tmp_path):
             replace(game, **change)
 
 
-# ------------------------------------------------------------------------------------------------------------- the zoo
+# ---------------------------------------------------------------------------------------------------- the list of bugs
 
 ZOO = broken.dp_sgd_bugs()
 HERE = Execution(workers=1)
@@ -201,7 +201,7 @@ def test_the_worst_case_is_tight_in_its_own_family(rate):
     assert "DP-SGD with sampling rate" in str(family)
     assert found.outcome == "consistent"
     runs = game.play(seed=1, runner=Runner(HERE)).only
-    assert judge(runs, accounting.sold_as(plain, "substitute")).contradicted
+    assert judge(runs, accounting.claimed_as(plain, "substitute")).contradicted
 
 
 def test_the_transcript_ratio_is_the_likelihood_ratio():

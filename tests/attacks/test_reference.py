@@ -54,14 +54,14 @@ def test_difference_needs_probabilities():
 
 
 def test_blind_law_recovers_what_the_proxy_lost(rng):
-    """With the features the blind law comes close to the true posterior, and never sees its own half's labels."""
-    x, labels, law = gaussian_mixture(4000, 2, rng)
-    noisy = np.clip(law[:, 1] + 0.2 * rng.normal(size=4000), 0.01, 0.99)
+    """With the features the blind distribution comes close to the true posterior, and never sees its half's labels."""
+    x, labels, distribution = gaussian_mixture(4000, 2, rng)
+    noisy = np.clip(distribution[:, 1] + 0.2 * rng.normal(size=4000), 0.01, 0.99)
     fold = rng.random(4000) < 0.5
-    found = attacks.blind_law(Categorical(noisy), labels, x, fold, seed=1)
-    assert np.abs(found.probabilities - law).mean() < 0.4 * np.abs(noisy - law[:, 1]).mean()
+    found = attacks.blind_distribution(Categorical(noisy), labels, x, fold, seed=1)
+    assert np.abs(found.probabilities - distribution).mean() < 0.4 * np.abs(noisy - distribution[:, 1]).mean()
     changed = np.where(fold, labels, 1 - labels)  # other labels in the half that is not `fold`
-    other = attacks.blind_law(Categorical(noisy), changed, x, fold, seed=1)
+    other = attacks.blind_distribution(Categorical(noisy), changed, x, fold, seed=1)
     assert np.array_equal(found.probabilities[~fold], other.probabilities[~fold])
     assert not np.allclose(found.probabilities[fold], other.probabilities[fold])
 
@@ -70,7 +70,7 @@ def test_blind_law_of_numbers(rng):
     x = rng.normal(size=3000)
     values = x + 1.0 + rng.normal(size=3000)
     counterfactual, fold = Normal(x, 1.0), rng.random(3000) < 0.5
-    found = attacks.blind_law(counterfactual, values, x[:, None], fold, seed=1)
+    found = attacks.blind_distribution(counterfactual, values, x[:, None], fold, seed=1)
     assert np.log(found.density(values)).mean() > np.log(counterfactual.density(values)).mean() + 0.2
 
 

@@ -444,9 +444,9 @@ def test_p_value_of_a_pair_keeps_its_delta():
 def test_wealth_has_mean_one_under_its_hypothesis():
     """Over all numbers of right guesses among n: what the bets win on average is nothing, for any mixture of them."""
     for n, epsilon in ((1, 0.0), (7, 0.5), (30, 2.0)):
-        law = stats.binom(n, special.expit(epsilon))
+        distribution = stats.binom(n, special.expit(epsilon))
         wealth = [math.exp(_paths.log_wealth(np.array([n]), np.array([c]), epsilon)) for c in range(n + 1)]
-        assert float(law.pmf(np.arange(n + 1)) @ wealth) == pytest.approx(1.0)
+        assert float(distribution.pmf(np.arange(n + 1)) @ wealth) == pytest.approx(1.0)
 
 
 def test_a_path_that_is_quickly_rejected_pays_delta():

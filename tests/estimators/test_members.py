@@ -97,7 +97,7 @@ def test_one_sided_propensities_never_make_a_guess_impossible():
     assert np.all(special.expit(found.offset) > 0)
 
 
-# theory:zero-run#blind-gate
+# theory:zero-run#blind-baseline
 def test_the_gate_blocks_a_refuted_propensity(rng):
     truth = ground_truth.ShiftedMembers(0.0, 2000, 2.0, bayes=True)
     honest = truth.sample(rng)
@@ -106,7 +106,7 @@ def test_the_gate_blocks_a_refuted_propensity(rng):
     )
     assert estimators.propensity_p_value(flat) < 1e-10
     assert estimators.null_p_value(flat) == estimators.propensity_p_value(flat)
-    with pytest.raises(da.InputError, match="the correction is refuted by the blind attack"):
+    with pytest.raises(da.InputError, match="the correction is refuted by the blind baseline"):
         estimators.epsilon_from_members(flat, delta=0.0, blind=flat)
     with pytest.raises(da.InputError, match="must agree with the propensities"):
         estimators.epsilon_from_members(honest, delta=0.0, correction="composition", overlap=(0.48, 0.0))

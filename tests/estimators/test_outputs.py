@@ -60,7 +60,10 @@ def test_dual_of_the_k_cut_against_a_primal_solver(order):
     rng = np.random.default_rng(3)
     for _ in range(6):
         p, q = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))
-        boxes = [(np.maximum(law * 0.9 - 0.005, 0.0), np.minimum(law * 1.1 + 0.005, 1.0)) for law in (p, q)]
+        boxes = [
+            (np.maximum(distribution * 0.9 - 0.005, 0.0), np.minimum(distribution * 1.1 + 0.005, 1.0))
+            for distribution in (p, q)
+        ]
 
         def cost(v, order=order):
             terms = np.maximum(v[:4], 1e-12) ** order * np.maximum(v[4:], 1e-12) ** (1 - order)

@@ -23,7 +23,7 @@ def guesses(right, wrong, *, shift=0.0, **more):
     return CanaryScores(scores=scores, included=coins, relation="label", sides="sign", shift=shift, **more)
 
 
-# theory:observational#blind-gate
+# theory:observational#blind-baseline
 def test_gate_of_tau_0_is_the_exact_path():
     assert estimators.refute(BLIND_VALUES, [guesses(505, 495)]).outcome == "passed"
     found = estimators.refute(BLIND_VALUES, [guesses(600, 400)], how="with features")
@@ -34,7 +34,7 @@ def test_gate_of_tau_0_is_the_exact_path():
 
 
 @pytest.mark.parametrize("tau", [0.05, 0.2])
-# theory:observational#blind-gate
+# theory:observational#blind-baseline
 def test_gate_of_a_larger_tau_is_a_binomial_tail(tau):
     found = estimators.null_p_value(guesses(650, 350, shift=tau))
     assert found == pytest.approx(stats.binom.sf(649, 1000, (1.0 + tau) / 2.0))

@@ -1,4 +1,4 @@
-"""The observational game: fair coins, one for each unit, true or counterfactual values, and a blind attack beside."""
+"""The observational game: fair coins, one for each unit, true or counterfactual values, and a blind baseline beside."""
 
 from dataclasses import replace
 
@@ -68,13 +68,13 @@ def test_every_attack_finds_the_leak(labels, attack):
 
 
 def test_more_classes_and_sets_of_columns(rng):
-    x, labels, law = gaussian_mixture(3000, 6, rng)
+    x, labels, distribution = gaussian_mixture(3000, 6, rng)
     first, second = labels // 3, labels % 3  # two columns, protected together
     codes, names = counterfactuals.encode(first, second)
     assert len(names) == 6
     released = np.where(rng.random(3000) < 0.9, codes, rng.integers(0, 6, 3000))
     likelihood = np.where(np.arange(6) == released[:, None], 0.9 + 0.1 / 6, 0.1 / 6)
-    prior = counterfactuals.Categorical(law)
+    prior = counterfactuals.Categorical(distribution)
     game = games.Observational(
         values=codes, counterfactual=prior, target=counterfactuals.posterior(likelihood, prior), features=x
     )

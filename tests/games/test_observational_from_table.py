@@ -25,14 +25,14 @@ def folder(tmp_path_factory):
     """A forest that memorises 1,500 rows, an earlier model's predictions, and other rows of the same kind."""
     place = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(4)
-    x, y, law = gaussian_mixture(9000, 2, rng)
+    x, y, distribution = gaussian_mixture(9000, 2, rng)
     inside, rest = np.arange(1500), np.arange(1500, 9000)
     forest = RandomForestClassifier(40, random_state=0).fit(x[inside], y[inside])
     rows = pd.DataFrame(x, columns=list("abcde"))
     rows["clicked"] = np.where(y == 1, "yes", "no")
     rows["user_id"] = np.arange(9000) // 3
     train = rows.iloc[inside].assign(
-        p_today=forest.predict_proba(x[inside])[:, 1], p_yesterday=law[inside, 1].astype(float)
+        p_today=forest.predict_proba(x[inside])[:, 1], p_yesterday=distribution[inside, 1].astype(float)
     )
     train.to_parquet(place / "train.parquet")
     train.to_csv(place / "train.csv", index=False)

@@ -19,7 +19,7 @@ LINE = {"line": make_pipeline(StandardScaler(), LogisticRegression())}
 
 
 class Same:
-    """The law of the rows itself: a generator that is as close as can be."""
+    """The distribution of the rows itself: a generator that is as close as can be."""
 
     def __init__(self, columns=3):
         self.columns = columns
@@ -65,7 +65,7 @@ def test_a_model_that_memorises_is_found_and_one_that_does_not_is_not():
 
 
 def test_coverage_with_a_generator_that_is_the_law():
-    """c = 0 and epsilon = 0: the joint region misses within the binomial law."""
+    """c = 0 and epsilon = 0: the joint region misses within the binomial distribution."""
     missed = 0
     for seed in range(40):
         region = estimators.panoramia(game(seed).play(seed=seed).only)
@@ -241,7 +241,7 @@ def test_real_non_members_and_the_loss_alone():
 
 
 def test_a_model_that_does_not_help_on_held_rows_is_not_listened_to():
-    """Then the attack is the baseline: a model that leaks nothing shows nothing, but for chance."""
+    """Then the attack is the baseline: a model that leaks nothing shows nothing, except for chance."""
     played = [game(seed, lambda rows: np.random.default_rng(len(rows)).normal(size=len(rows))) for seed in range(20)]
     found = [one.play(seed=seed) for seed, one in enumerate(played)]
     unheard = [np.array_equal(one.only.attack, one.only.baseline) for one in found]

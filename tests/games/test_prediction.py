@@ -34,7 +34,7 @@ def test_counts_follow_the_laws():
     for counts, world in ((found.present, True), (found.absent, False)):
         assert np.all(counts.sum(axis=1) == 4000)
         for line, votes in zip(counts, VOTES[world], strict=True):
-            assert stats.chisquare(line, 4000 * mechanism.law(votes)).pvalue > 1e-3
+            assert stats.chisquare(line, 4000 * mechanism.distribution(votes)).pvalue > 1e-3
     assert found.independent
     assert found.relation is da.Relation.SUBSTITUTE
 

@@ -1,4 +1,4 @@
-"""Zero-run: valid where the propensities are, blocked where a blind attack beats them, rows of one person as one."""
+"""Zero-run: valid where the propensities are, blocked where a blind baseline beats them, rows of one person as one."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def bound(game, seed, **how):
 
 @pytest.mark.parametrize(("adversary", "epsilon", "columns"), [("aware", 1.0, 4), ("unaware", 0.0, 40)])
 def test_coverage_under_shift(adversary, epsilon, columns):
-    """Fitted propensities, right model: over-claims within the binomial law; without any, or with those of a model of
+    """Fitted propensities, right model: over-claims within the allowance; without any, or with those of a model of
     many columns taken as exact, the audit lies."""
     over, exact, naive = 0, 0, 0
     games = 30

@@ -36,7 +36,7 @@ def votes(world, seed):
 
 
 def _mixture(rows, rng):
-    """Features of two classes, a label each, and its law given the features."""
+    """Features of two classes, a label each, and its distribution given the features."""
     label = rng.integers(0, 2, rows)
     x = rng.normal(size=(rows, 3)) + 0.7 * (2 * label[:, None] - 1) * np.array([1.0, 0.5, 0.0])
     odds = 1.4 * x[:, 0] + 0.7 * x[:, 1]
@@ -44,17 +44,17 @@ def _mixture(rows, rng):
 
 
 def labels(epsilon=3.0, rows=1500, seed=2, sharp=1.0, **more):
-    """Labels released by randomised response; the proxy is their law given the features, to the power `sharp`."""
+    """Labels released by randomised response; proxy: their distribution given the features, to the power `sharp`."""
     rng = np.random.default_rng(seed)
-    x, label, law = _mixture(rows, rng)
+    x, label, distribution = _mixture(rows, rng)
     keep = special.expit(epsilon)
     released = np.where(rng.random(rows) < keep, label, 1 - label)
     channel = np.where(np.arange(2) == released[:, None], keep, 1.0 - keep)
-    told = law**sharp
+    told = distribution**sharp
     return games.Observational(
         values=label,
         counterfactual=counterfactuals.Categorical(told / told.sum(axis=1, keepdims=True)),
-        target=counterfactuals.posterior(channel, counterfactuals.Categorical(law)),
+        target=counterfactuals.posterior(channel, counterfactuals.Categorical(distribution)),
         features=x,
         **more,
     )
@@ -63,16 +63,20 @@ def labels(epsilon=3.0, rows=1500, seed=2, sharp=1.0, **more):
 def noisy_proxy(rows=1500, seed=5, **more):
     """A target that leaks nothing, and a proxy whose probabilities are noisy: no calibration mends it."""
     rng = np.random.default_rng(seed)
-    x, label, law = _mixture(rows, rng)
-    noisy = np.clip(law[:, 1] + 0.3 * rng.normal(size=rows), 0.0, 1.0)
+    x, label, distribution = _mixture(rows, rng)
+    noisy = np.clip(distribution[:, 1] + 0.3 * rng.normal(size=rows), 0.0, 1.0)
     counterfactual = counterfactuals.Categorical(np.stack([1.0 - noisy, noisy], axis=1))
     return games.Observational(
-        values=label, counterfactual=counterfactual, target=counterfactuals.Categorical(law), features=x, **more
+        values=label,
+        counterfactual=counterfactual,
+        target=counterfactuals.Categorical(distribution),
+        features=x,
+        **more,
     )
 
 
 def amounts(learnt, rows=1500, seed=3):
-    """A number released with Laplace noise; its proxy is a normal law, or residuals of other rows."""
+    """A number released with Laplace noise; its proxy is a normal distribution, or residuals of other rows."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=rows)
     values = x + rng.normal(size=rows)
@@ -81,9 +85,12 @@ def amounts(learnt, rows=1500, seed=3):
     def likelihood(asked):
         return np.exp(-np.abs(released - np.clip(asked, -2.0, 2.0)) / 0.5)
 
-    law = counterfactuals.Residuals(x, rng.normal(size=1000)) if learnt else counterfactuals.Normal(x, 1.0)
+    distribution = counterfactuals.Residuals(x, rng.normal(size=1000)) if learnt else counterfactuals.Normal(x, 1.0)
     return games.Observational(
-        values=values, counterfactual=law, target=counterfactuals.NumericPosterior(likelihood, law), features=x[:, None]
+        values=values,
+        counterfactual=distribution,
+        target=counterfactuals.NumericPosterior(likelihood, distribution),
+        features=x[:, None],
     )
 
 
@@ -137,7 +144,7 @@ def weak_correction(rows=2000, seed=10):
 
 
 class Same:
-    """A generator that is the law of `people` itself."""
+    """A generator that is the distribution of `people` itself."""
 
     def fit(self, rows):
         return self

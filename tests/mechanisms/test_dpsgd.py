@@ -1,4 +1,4 @@
-"""Batched DP-SGD: a naive twin in float64, bitwise the same in any arrangement, the laws of its coins and noise."""
+"""Batched DP-SGD: a naive twin in float64, bitwise the same in any arrangement, coins and noise as they should be."""
 
 import warnings
 from dataclasses import replace
@@ -139,7 +139,7 @@ def test_bitwise_the_same_in_any_arrangement():
 
 
 def test_a_turned_basis_changes_no_law():
-    """Fewer records than features: without noise the same models as record by record, with it the same law."""
+    """Fewer records than features: without noise the same models as record by record, with it the same distribution."""
     wide = np.random.default_rng(2).normal(size=(6, 9)).astype(np.float32)
     y = np.arange(6) % 2
     config = DPSGDConfig(noise_multiplier=0.0, sampling_rate=0.5, steps=5, clip=0.8, optimizer="momentum")

@@ -1,4 +1,4 @@
-"""Noise mechanisms: exact laws, the bug zoo caught, its honest twins left alone, the protocol kept."""
+"""Noise mechanisms: exact distributions, the list of bugs caught, its honest twins left alone, the protocol kept."""
 
 import numpy as np
 import pytest

@@ -35,4 +35,4 @@ def test_every_sentence_stands_on_the_page(audits):
         assert found.checks
         for result in found.checks:
             assert result.text.split("'")[0] in page
-    assert "Only values that the blind attack does not refute are shown." in page
+    assert "Only values that the blind baseline does not refute are shown." in page

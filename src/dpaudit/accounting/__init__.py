@@ -3,7 +3,7 @@
 | part | what it accounts for |
 |---|---|
 | `closed_forms` | Gaussian, Laplace, randomised response, noisy votes: numpy and scipy only |
-| `events` | Poisson-subsampled DP-SGD, answers with known laws: dp-accounting's losses (extra `accounting`) |
+| `events` | Poisson-subsampled DP-SGD, answers with known distributions: dp-accounting's losses (extra `accounting`) |
 | `groups` | what a promise for one record implies for several |
 | `terms` | a claim as text: the table of an audit file |
 
@@ -11,13 +11,13 @@ Relations that a mechanism cannot be stated under are refused.
 """
 
 from dpaudit.accounting.closed_forms import (
+    claimed_as,
     gaussian,
     laplace,
     noisy_argmax,
     noisy_argmax_renyi,
     randomized_response,
     sensitivity,
-    sold_as,
     votes_noise_for,
 )
 from dpaudit.accounting.events import (
@@ -36,6 +36,7 @@ __all__ = [
     "Adjacencies",
     "adjacencies",
     "available",
+    "claimed_as",
     "dp_sgd",
     "dp_sgd_family",
     "gaussian",
@@ -48,6 +49,5 @@ __all__ = [
     "noisy_argmax_renyi",
     "randomized_response",
     "sensitivity",
-    "sold_as",
     "votes_noise_for",
 ]

@@ -117,15 +117,15 @@ def least_noise(enough: Callable[[float], bool]) -> float:
     return high
 
 
-def sold_as(upper: UpperBound, relation: Relation | str) -> UpperBound:
+def claimed_as(upper: UpperBound, relation: Relation | str) -> UpperBound:
     """The number and curve of one adjacency, promised for another: a claim to be tested, never a bound that follows.
 
-    "Add/remove accounting sold as attribute protection" is `sold_as(add_remove, "substitute")` (paper 001).
+    "Add/remove accounting claimed as attribute protection" is `claimed_as(add_remove, "substitute")` (paper 001).
     """
     asked = as_relation(relation)
     if asked is upper.relation:
         return upper
-    method = f"{upper.method}, accounted for {upper.relation} and sold as {asked}"
+    method = f"{upper.method}, accounted for {upper.relation} and claimed as {asked}"
     return replace(upper, relation=asked, method=method, terms=None, family=None)
 
 

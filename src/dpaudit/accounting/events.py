@@ -1,4 +1,4 @@
-"""Mechanisms that need an accountant: subsampled DP-SGD and answers with known laws, by dp-accounting's losses.
+"""Mechanisms that need an accountant: subsampled DP-SGD, and answers of known distributions, by dp-accounting.
 
 The traps of dp-accounting are avoided here: substitution is asked for as REPLACE_ONE (doubling the sensitivity would be
 another mechanism), and the curve is read off the pessimistic distribution, so that rejecting the curve rejects the
@@ -240,21 +240,21 @@ def adjacencies(
 
 
 def independent_answers(
-    laws: Any, *, delta: float, relation: Relation | str, repeats: int = 1, unit: str = "record"
+    distributions: Any, *, delta: float, relation: Relation | str, repeats: int = 1, unit: str = "record"
 ) -> UpperBound:
-    """The exact epsilon of a sequence of *independent* answers with known output laws.
+    """The exact epsilon of a sequence of *independent* answers with known output distributions.
 
     See theory:private-prediction#composition.
 
-    `laws` are pairs (present, absent) of probabilities over the answers, one pair a query; `repeats` asks all of them
-    that many times. Their privacy losses are composed, so no Renyi conversion is involved; each loss is rounded up by
-    at most 1e-4. Answers that share random teachers are not independent, and nothing here can tell: that is for the
-    caller to know.
+    `distributions` are pairs (present, absent) of probabilities over the answers, one pair a query; `repeats` asks all
+    of them that many times. Their privacy losses are composed, so no Renyi conversion is involved; each loss is rounded
+    up by at most 1e-4. Answers that share random teachers are not independent, and nothing here can tell: that is for
+    the caller to know.
     """
     asked, wanted, count = as_relation(relation), check.delta(delta), check.count("repeats", repeats, low=1)
-    pairs = [_law_pair(pair) for pair in check.items("laws", laws)]
+    pairs = [_distribution_pair(pair) for pair in check.items("distributions", distributions)]
     if not pairs:
-        raise InputError("`laws` must hold at least one pair of output laws, got none.")
+        raise InputError("`distributions` must hold at least one pair of output distributions, got none.")
     ahead, back = _both_ways(pairs, count)
     epsilon = max(float(side.get_epsilon_for_delta(wanted)) for side in (ahead, back))
     return UpperBound(
@@ -262,22 +262,22 @@ def independent_answers(
         delta=wanted,
         relation=asked,
         curve=_curve_of(ahead, back, "independent answers, pessimistic"),
-        method=f"exact output laws of {count * len(pairs)} independent answers",
+        method=f"exact output distributions of {count * len(pairs)} independent answers",
         unit=unit,
         references=("dp-accounting",),
     )
 
 
-def leaked_epsilon(laws: Any, *, delta: float, repeats: int = 1) -> tuple[float, float]:
+def leaked_epsilon(distributions: Any, *, delta: float, repeats: int = 1) -> tuple[float, float]:
     """Between which numbers the epsilon of independent answers lies, with every loss rounded down and rounded up.
 
     As `independent_answers`, with steps so fine that the two differ by about a hundredth of epsilon (a tenth where more
-    than a hundred different laws are composed, which takes long), or by 1e-6 an answer if that is more.
+    than a hundred different distributions are composed, which takes long), or by 1e-6 an answer if that is more.
     """
     wanted, count = check.delta(delta), check.count("repeats", repeats, low=1)
-    pairs = [_law_pair(pair) for pair in check.items("laws", laws)]
+    pairs = [_distribution_pair(pair) for pair in check.items("distributions", distributions)]
     if not pairs:
-        raise InputError("`laws` must hold at least one pair of output laws, got none.")
+        raise InputError("`distributions` must hold at least one pair of output distributions, got none.")
 
     def largest(step: float, pessimistic: bool) -> float:
         sides = _both_ways(pairs, count, step=step, pessimistic=pessimistic)
@@ -296,11 +296,11 @@ def _both_ways(pairs: Any, count: int, *, step: float = FINE, pessimistic: bool 
     return tuple(_composed_losses(side, count, step, pessimistic) for side in (pairs, other))
 
 
-def _law_pair(pair: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    both = check.items("laws", pair)
+def _distribution_pair(pair: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    both = check.items("distributions", pair)
     if len(both) != 2:
-        raise InputError(f"each entry of `laws` must be a pair (present, absent), got {len(both)} entries.")
-    present, absent = check.law("present", both[0]), check.law("absent", both[1])
+        raise InputError(f"each entry of `distributions` must be a pair (present, absent), got {len(both)} entries.")
+    present, absent = check.distribution("present", both[0]), check.distribution("absent", both[1])
     check.same_length(present=present, absent=absent)
     return present, absent
 
@@ -308,12 +308,12 @@ def _law_pair(pair: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 def _composed_losses(
     pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]], repeats: int, step: float, pessimistic: bool
 ) -> Any:
-    """Privacy losses of the first law of each pair over the second, composed over the pairs."""
+    """Privacy losses of the first distribution of each pair over the second, composed over the pairs."""
     module, _ = _dp_accounting()
     total = None
     for upper, lower in pairs:
         with np.errstate(divide="ignore"):
-            logs = [dict(enumerate(np.log(law).tolist())) for law in (lower, upper)]
+            logs = [dict(enumerate(np.log(distribution).tolist())) for distribution in (lower, upper)]
         one = module.from_two_probability_mass_functions(
             {k: v for k, v in logs[0].items() if v > -math.inf},
             {k: v for k, v in logs[1].items() if v > -math.inf},

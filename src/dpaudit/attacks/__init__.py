@@ -1,7 +1,7 @@
-"""Attacks: canaries and scores of training runs (paper 001), scores beside a reference, blind attacks (paper 000)."""
+"""Attacks: canaries and scores of training runs (paper 001), scores beside a reference, blind baselines (paper 000)."""
 
 from dpaudit.attacks import prediction
-from dpaudit.attacks.baselines import LeakingFeature, blind_law, leaking_features
+from dpaudit.attacks.baselines import LeakingFeature, blind_distribution, leaking_features
 from dpaudit.attacks.canaries import (
     Reference,
     adversarial_natural,
@@ -47,7 +47,7 @@ __all__ = [
     "TranscriptRange",
     "TranscriptRatio",
     "adversarial_natural",
-    "blind_law",
+    "blind_distribution",
     "crafted_input",
     "difficulty_calibration",
     "inner_product",

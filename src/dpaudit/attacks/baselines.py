@@ -1,8 +1,9 @@
 """The attack without the model: what somebody can tell about true and proxy values who never saw the audited model.
 
-`blind_law` learns the law of the true values from the *other half* of the rows, starting from the proxy, and is scored
-as the audited model is. If it can tell true values from the proxy's, so could anybody, and nothing that an attack with
-the model finds may be put down to the model. `leaking_features` names the columns where proxy and truth part.
+`blind_distribution` learns the distribution of the true values from the *other half* of the rows, starting from the
+proxy, and is scored as the audited model is. If it can tell true values from the proxy's, so could anybody, and nothing
+that an attack with the model finds may be put down to the model. `leaking_features` names the columns where proxy and
+truth part.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from scipy import special
 from dpaudit.counterfactuals import (
     LEAST,
     Categorical,
+    Distribution,
     Fresh,
-    Law,
     Normal,
     Residuals,
     boosted,
@@ -35,10 +36,10 @@ MOST_TREES = 5
 FEW = 200
 
 
-def blind_law(
+def blind_distribution(
     counterfactual: Any, values: NDArray[Any], features: Matrix | None, fold: NDArray[np.bool_], *, seed: int
-) -> Law:
-    """The law of every row, learnt from the rows of the other fold alone."""
+) -> Distribution:
+    """The distribution of every row, learnt from the rows of the other fold alone."""
     if isinstance(counterfactual, Categorical):
         return _blind_classes(counterfactual, values, features, fold, seed)
     return _blind_numbers(counterfactual, values, features, fold, seed)
@@ -50,8 +51,10 @@ def blind_ratio(
     """Log-odds that a record is a training one, of members and of fresh records, learnt from the other fold's."""
     both, real = np.concatenate([members, fresh]), np.repeat([1, 0], [len(members), len(fresh)])
     flat = Categorical(np.full((len(both), 2), 0.5))
-    laws = np.maximum(_blind_classes(flat, real, both, np.concatenate([fold, fold]), seed).probabilities, LEAST)
-    first, second = np.split(np.log(laws[:, 1]) - np.log(laws[:, 0]), [len(members)])
+    distributions = np.maximum(
+        _blind_classes(flat, real, both, np.concatenate([fold, fold]), seed).probabilities, LEAST
+    )
+    first, second = np.split(np.log(distributions[:, 1]) - np.log(distributions[:, 0]), [len(members)])
     return first, second
 
 
@@ -69,8 +72,8 @@ def blind_members(
     own = Categorical(np.stack([1.0 - rates, rates], axis=1))
     fold = stream(seed, "folds of the blind attack").random(odds.size) < 0.5
     with threadpool_limits(1):  # sums in another order would be other numbers
-        law = blind_law(own, evidence.member.astype(np.int64), features, fold, seed=seed)
-    told = law.density(np.ones(odds.size, dtype=np.int64))
+        distribution = blind_distribution(own, evidence.member.astype(np.int64), features, fold, seed=seed)
+    told = distribution.density(np.ones(odds.size, dtype=np.int64))
     scores = special.logit(np.clip(told, 1e-12, 1.0 - 1e-12)) - odds
     parts = [np.flatnonzero(fold == side) for side in (False, True)]
     return tuple(
@@ -119,7 +122,7 @@ def _centre(counterfactual: Normal | Residuals) -> tuple[NDArray[np.float64], An
 
 
 def words(counterfactual: Any, features: Matrix | None) -> str:
-    """What the blind attack sees and how it learns, for the record."""
+    """What the blind baseline sees and how it learns, for the record."""
     if isinstance(counterfactual, Fresh):
         return f"a classifier of {0 if features is None else features.shape[1]} features"
     seen = "the proxy alone (no features were given, so a proxy that merely knows less than the model passes)"
@@ -143,10 +146,10 @@ def _blind_classes(
         train, test = _chosen(fold != side, seed), fold == side
         if train.size < 2 or not test.any():
             continue
-        laws = [offset_logistic(seen[train], offset[train], values[train], seen[test], offset[test])]
+        distributions = [offset_logistic(seen[train], offset[train], values[train], seen[test], offset[test])]
         if counterfactual.classes <= MOST_TREES and train.size >= FEW and np.unique(values[train]).size > 1:
-            laws.append(boosted(seen[train], values[train], seen[test], counterfactual.classes, seed))
-        found[test] = np.mean(laws, axis=0)
+            distributions.append(boosted(seen[train], values[train], seen[test], counterfactual.classes, seed))
+        found[test] = np.mean(distributions, axis=0)
     return Categorical(found)
 
 
@@ -167,13 +170,13 @@ def _blind_numbers(
     features: Matrix | None,
     fold: NDArray[np.bool_],
     seed: int,
-) -> Law:
+) -> Distribution:
     """Boosted trees for the mean, and residuals of rows that they did not see for the shape."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     centre, _ = _centre(counterfactual)
     seen = centre[:, None] if features is None else np.concatenate([centre[:, None], features], axis=1)
-    laws: list[Law] = [counterfactual.at(fold == side) for side in (False, True)]
+    distributions: list[Distribution] = [counterfactual.at(fold == side) for side in (False, True)]
     for side in (False, True):
         rows = np.random.default_rng([seed, side, 0x626C]).permutation(_chosen(fold != side, seed))
         learn, shape = np.split(rows, [2 * rows.size // 3])
@@ -183,26 +186,26 @@ def _blind_numbers(
             max_iter=80, learning_rate=0.05, max_leaf_nodes=8, early_stopping=False, random_state=seed % 2**32
         ).fit(seen[learn], (values - centre)[learn])
         left = (values - centre)[shape] - model.predict(seen[shape])
-        laws[side] = Residuals(centre[fold == side] + model.predict(seen[fold == side]), left)
-    return _Folded(fold, laws[0], laws[1])
+        distributions[side] = Residuals(centre[fold == side] + model.predict(seen[fold == side]), left)
+    return _Folded(fold, distributions[0], distributions[1])
 
 
 @dataclass(frozen=True, eq=False)
 class _Folded:
-    """One law for each fold."""
+    """One distribution for each fold."""
 
     fold: NDArray[np.bool_]
-    first: Law
-    second: Law
+    first: Distribution
+    second: Distribution
 
     def density(self, values: NDArray[Any]) -> NDArray[np.float64]:
         found = np.empty(len(self.fold))
-        for side, law in ((False, self.first), (True, self.second)):
-            found[self.fold == side] = law.density(values[self.fold == side])
+        for side, distribution in ((False, self.first), (True, self.second)):
+            found[self.fold == side] = distribution.density(values[self.fold == side])
         return found
 
-    def at(self, rows: NDArray[Any]) -> Law:
-        raise TypeError("a folded law is of all its rows")
+    def at(self, rows: NDArray[Any]) -> Distribution:
+        raise TypeError("a folded distribution is of all its rows")
 
 
 # ------------------------------------------------------------------------------------------------------------ giveaways

@@ -2,7 +2,7 @@
 
 Each comes for add/remove (the record, or nothing) and for substitution (the record, or another in its place). They are
 handed to the trainer, which clips, samples, sums and noises them like any other record. What the adversary tries out
-beforehand (a rehearsal, a reference model) is training without noise on the data he knows.
+beforehand (a dry run, a reference model) is training without noise on the data he knows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def worst_case(config: DPSGDConfig, *, records: int) -> tuple[Array, NDArray[np.
 
 
 def least_updated(config: DPSGDConfig, x: Any, y: Any, *, seed: int) -> GradientCanary:
-    """S2: all of the clip on the coordinate that moves least in a rehearsal without noise (paper 001, algorithm 2)."""
+    """S2: all of the clip on the coordinate that moves least in a dry run without noise (paper 001, algorithm 2)."""
     travelled = _travelled(config, x, y, seed)
     gradient = np.zeros(travelled.shape, dtype=np.float32)
     gradient[np.unravel_index(int(np.argmin(travelled)), gradient.shape)] = config.clip
@@ -54,7 +54,7 @@ def least_updated(config: DPSGDConfig, x: Any, y: Any, *, seed: int) -> Gradient
 
 
 def quiet_coordinates(config: DPSGDConfig, x: Any, y: Any, *, count: int, seed: int) -> NDArray[np.int64]:
-    """The `count` coordinates that move least in a rehearsal without noise, for the canaries of one run."""
+    """The `count` coordinates that move least in a dry run without noise, for the canaries of one run."""
     travelled = _travelled(config, x, y, seed).ravel()
     check.count("count", count, low=1, high=travelled.size)
     return np.sort(np.argsort(travelled, kind="stable")[:count])
@@ -62,7 +62,7 @@ def quiet_coordinates(config: DPSGDConfig, x: Any, y: Any, *, count: int, seed: 
 
 def _travelled(config: DPSGDConfig, x: Any, y: Any, seed: int) -> Array:
     path = _Path()
-    train(config.rehearsal(), x, y, models=1, seed=seed, observe=[path], at=range(1, config.steps + 1), width=1)
+    train(config.dry_run(), x, y, models=1, seed=seed, observe=[path], at=range(1, config.steps + 1), width=1)
     return path.total
 
 
@@ -112,7 +112,7 @@ class Reference:
             return np.zeros(1, dtype=np.float32)
 
         steps = np.unique(np.linspace(1, config.steps, CHECKPOINTS).astype(int)).tolist()
-        train(config.rehearsal(), x, y, models=1, seed=seed, observe=[keep], at=steps, width=1)
+        train(config.dry_run(), x, y, models=1, seed=seed, observe=[keep], at=steps, width=1)
         self._states, self.weights = states, states[-1]
         self._x, self._y = np.asarray(x, dtype=np.float32), np.asarray(y)
 

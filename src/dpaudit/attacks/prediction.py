@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.mechanisms.private_prediction import laws
+from dpaudit.mechanisms.private_prediction import distributions
 
 __all__ = [
     "best_candidate",
@@ -71,7 +71,7 @@ def inclusion(ranks: Any, *, neighbors: int, sampling_rate: float) -> Matrix:
         raise InputError("`ranks` must be whole numbers from 1.")
     k = check.count("neighbors", neighbors, low=1)
     gamma = check.number("sampling_rate", sampling_rate, low=5e-324, high=1.0)
-    return laws.inclusion(places, k, gamma)
+    return distributions.inclusion(places, k, gamma)
 
 
 def ranks(points: Any, x: Any, queries: Any) -> NDArray[np.int64]:

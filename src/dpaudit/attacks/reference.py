@@ -3,8 +3,8 @@
 Alone: `negative_loss` (black box: its probabilities) and `inner_product` (white box: its parameters). They mix what the
 model memorised with how easy a record is by itself. The others are functions of two probabilities of what is shown.
 
-`target` is what the audited model gives to the shown value (or to a record's own label), `reference` what a law gives
-to it that never saw it: the proxy, or another reference model. Higher means "this was trained on".
+`target` is what the audited model gives to the shown value (or to a record's own label), `reference` what a
+distribution gives to it that never saw it: the proxy, or another reference model. Higher means "this was trained on".
 
 | name | score | guesses |
 |---|---|---|

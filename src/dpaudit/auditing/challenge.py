@@ -1,10 +1,10 @@
-"""Challenge a published audit of given members: does its correction survive somebody else's blind attack?
+"""Challenge a published audit of given members: does its correction survive somebody else's blind baseline?
 
 Such an audit stands and falls with its propensities, and no sample proves them right (theory:zero-run#estimated).
 Anybody who knows more about how members and non-members differ can try to refute them, from the record and its evidence
 file alone:
 
-| challenger | what is tested, at epsilon 0 (theory:zero-run#blind-gate) |
+| challenger | what is tested, at epsilon 0 (theory:zero-run#blind-baseline) |
 |---|---|
 | `blind` | scores of the audited rows that were made without the model |
 | `propensity` | another model's propensities: its log-odds against the published ones |
@@ -238,7 +238,7 @@ def challenge(
     propensity
         Another model's P(member), fitted on other rows, for members and non-members in equal numbers, as in a game.
     features, feature_names
-        One line of numbers an id: a blind attack is learnt from them, each fold by the other.
+        One line of numbers an id: a blind baseline is learnt from them, each fold by the other.
     looks
         Challengers, columns and seeds that are tried on this record in all: the level is divided by it.
     seed
@@ -413,7 +413,7 @@ def _places(name: str, ids: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.in
 
 @dataclass(frozen=True, kw_only=True)
 class _Attack:
-    """The blind attack (one part, or one a fold), and what else the challenger says."""
+    """The blind baseline (one part, or one a fold), and what else the challenger says."""
 
     parts: tuple[MemberScores, ...]
     words: str
@@ -451,10 +451,10 @@ def _by_features(seen: MemberScores, values: NDArray[Any], names: tuple[str, ...
     if not parts:
         raise InputError(f"`features` need more audited rows for two folds of both groups, got {len(rows)}.")
     rates = special.expit(odds)
-    law = Categorical(np.stack([1.0 - rates, rates], axis=1))
+    distribution = Categorical(np.stack([1.0 - rates, rates], axis=1))
     named = dict(zip(columns, rows.T, strict=True))
     shown = [f"{one}" for one in diagnostics.leaking_columns(named, units.member)]
-    for one in blind_attacks.leaking_features(law, units.member.astype(np.int64), rows, list(columns)):
+    for one in blind_attacks.leaking_features(distribution, units.member.astype(np.int64), rows, list(columns)):
         feature = "the published propensity" if one.feature == "the proxy's own prediction" else one.feature
         shown.append(f"{feature}, {one.where} ({one.z:+.1f} standard errors)")
     many = "s" if len(columns) > 1 else ""

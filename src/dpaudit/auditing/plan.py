@@ -217,7 +217,7 @@ def named(problem: InputError, source: str) -> InputError:
 
 
 def settings_of(maker: Callable[..., Any]) -> Parameters:
-    """What a maker may be told: its parameters, but for where it is called."""
+    """What a maker may be told: its parameters, except for where it is called."""
     return {name: one for name, one in inspect.signature(maker).parameters.items() if name not in CONTEXT}
 
 

@@ -272,7 +272,7 @@ class UpperBound:
 
 @dataclass(frozen=True, kw_only=True)
 class RenyiBound:
-    """Lower bounds on the Renyi divergence of two output laws, one for each order, from one confidence event.
+    """Lower bounds on the Renyi divergence of two output distributions, one for each order, from one confidence event.
 
     A Renyi value is not an (epsilon, delta) statement, and no conversion of lower bounds exists
     (theory:private-prediction#pure-dp).

@@ -1,4 +1,4 @@
-"""`dpaudit challenge`: does the correction of a published audit survive somebody else's blind attack?"""
+"""`dpaudit challenge`: does the correction of a published audit survive somebody else's blind baseline?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpaudit.cli._app import Json, app, print_result
 from dpaudit.inputs.tables import Table
 
 NEVER = ("member", "score", "loss")
-"""Columns of these names are membership itself or what a model said of a row: never features of a blind attack."""
+"""Columns of these names are membership itself or what a model said of a row: never features of a blind baseline."""
 
 
 @app.command()
@@ -42,7 +42,7 @@ def challenge(
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Challenge a published zero-run audit by a blind attack: exit code 1 if its correction is refuted, 0 if not.
+    """Challenge a published zero-run audit by a blind baseline: exit code 1 if its correction is refuted, 0 if not.
 
     Give one of --blind, --propensity and --features, a CSV or Parquet file with a row for every audited id.
 

@@ -44,7 +44,7 @@ EXPECTED = {
     "sum of digits, one number of noise for all pixels": Outcome.CONTRADICTED,
     "sum of digits, four workers add a quarter of the noise each": Outcome.CONTRADICTED,
     "sum of digits, substitution": Outcome.CONSISTENT,
-    "sum of digits, add/remove accounting sold as substitution": Outcome.CONTRADICTED,
+    "sum of digits, add/remove accounting claimed as substitution": Outcome.CONTRADICTED,
     "count, Laplace noise": Outcome.CONSISTENT,
     "labels, randomised response with the rate of two classes": Outcome.CONTRADICTED,
     "histogram in one run, a quarter of the noise": Outcome.CONTRADICTED,
@@ -110,7 +110,7 @@ def _cases() -> Iterator[tuple[Any, UpperBound, str]]:
 
 
 def _bug(specimen: broken.Specimen) -> str:
-    return f"Bug {specimen.row} of the zoo: {specimen.bug}."
+    return f"Bug {specimen.row} of the list: {specimen.bug}."
 
 
 def _runs(mechanism: Any, specimen: broken.Specimen, runs: int) -> games.MultiRun:

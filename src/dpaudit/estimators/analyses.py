@@ -15,7 +15,7 @@ a *control* to the null test, evidence of which the answer is known. A *placebo*
 the model plays the same game, and if it shows something, what the audited number rests on does not hold. A *planted*
 leak is known to be there: if the test does not show it, "consistent" may not be said of the attack. A refutation is
 wrong with probability at most the level of the control, whatever the confidence of the bounds: a false alarm costs a
-number, no validity. No refutation proves nothing: a better blind attack may yet find one.
+number, no validity. No refutation proves nothing: a better blind baseline may yet find one.
 """
 
 from __future__ import annotations
@@ -420,8 +420,8 @@ LEVEL = 0.05
 def null_p_value(parts: Any) -> float:
     """p-value of "nothing leaks, and what this evidence rests on holds", for scores that were made without the model.
 
-    Several parts (folds) may depend on each other, and are paid for by a union. See theory:observational#blind-gate and
-    theory:zero-run#blind-gate.
+    Several parts (folds) may depend on each other, and are paid for by a union. See theory:observational#blind-baseline
+    and theory:zero-run#blind-baseline.
 
     >>> import numpy as np
     >>> from dpaudit import CanaryScores
@@ -446,7 +446,7 @@ def _one(part: Any) -> float:
 def refute(check: Check, parts: Sequence[Any], *, kind: str = "placebo", **numbers: Any) -> CheckResult:
     """What a control shows: a placebo refutes where its test rejects, a planted leak where its test does not.
 
-    A planted leak that is not seen never withholds a number. See theory:zero-run#blind-gate.
+    A planted leak that is not seen never withholds a number. See theory:zero-run#blind-baseline.
     """
     if choice("kind", kind, ("placebo", "planted")) == "planted" and check.on_refuted == "withhold":
         check = replace(check, on_refuted="warn")

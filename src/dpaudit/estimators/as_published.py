@@ -5,7 +5,7 @@
 | "1" | mu, conditional | guesses kept with probability e^-|log-odds|: valid, and weak (theory:errata#003-10) |
 | "5.1.1" | epsilon, conditional | the delta term rests on an independence that does not hold (theory:errata#003-8) |
 | "6" | epsilon, composition | the delta term has the wrong sign (theory:errata#003-7) |
-| "8" | mu, composition | no correction but for delta_ds in the error (theory:errata#003-5, theory:errata#003-6) |
+| "8" | mu, composition | no correction except for delta_ds in the error (theory:errata#003-5, theory:errata#003-6) |
 | "9" | epsilon, conditional | tampers *and* inflates: valid at delta 0, and powerless (theory:errata#003-11) |
 
 All report the largest value that is rejected (theory:errata#003-13). What comes out is called an estimate. Use
@@ -154,6 +154,6 @@ def _algorithm_9(found: MemberGuesses, r: int, alpha: float) -> float:
     kept = _kept(found, r, np.exp(-strength))
 
     def rejected(epsilon: float) -> bool:
-        return _binomial.law(special.expit(epsilon + strength[:r])).tail(kept) <= alpha
+        return _binomial.distribution(special.expit(epsilon + strength[:r])).tail(kept) <= alpha
 
     return _paths.bisect(rejected, cap=_paths.GRID_CAP, tolerance=1e-4)[0]

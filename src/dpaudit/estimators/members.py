@@ -146,7 +146,7 @@ def mu_from_members(
 def propensity_p_value(
     evidence: MemberScores, *, log_odds_error: float = 0.0, guesses: Strategy | None = None
 ) -> float:
-    """p-value of the propensities, from scores that were made without the model (theory:zero-run#blind-gate).
+    """p-value of the propensities, from scores that were made without the model (theory:zero-run#blind-baseline).
 
     Without the model epsilon is 0, so if the bounds on the propensities hold, the p-value is at most alpha with
     probability at most alpha.
@@ -315,7 +315,7 @@ class SignedPath:
         self.found, self.ranks, self.correct = found, ranks, found.counts(ranks)
         self._parts = lru_cache(maxsize=4)(self._blocks)
 
-    def _blocks(self, epsilon: float) -> list[_binomial.Law]:
+    def _blocks(self, epsilon: float) -> list[_binomial.Distribution]:
         rates = special.expit(epsilon + self.found.offset[: self.ranks[-1]])
         return _binomial.blocks(rates, self.ranks)
 
@@ -448,7 +448,7 @@ def _check_overlap(evidence: MemberScores, overlap: Overlap) -> None:
 def _gate(
     evidence: MemberScores, blind: MemberScores, confidence: float, log_odds_error: float, overlap: Overlap | None
 ) -> None:
-    """Block the number where a blind attack refutes what it rests on: the propensities, or the asserted overlap."""
+    """Block the number where a blind baseline refutes what it rests on: the propensities, or the asserted overlap."""
     other = needs_members("blind", blind)
     same = other.scores.size == evidence.scores.size and np.array_equal(other.member, evidence.member)
     if not same or not np.array_equal(other.propensity, evidence.propensity):
@@ -463,7 +463,7 @@ def _gate(
         p_value = _paths.p_value(ranks, found.counts(ranks), epsilon=shift, slack=slack)
     if p_value <= 1.0 - confidence:
         raise InputError(
-            f"the correction is refuted by the blind attack (p = {p_value:.2g}): no bound is reported.",
+            f"the correction is refuted by the blind baseline (p = {p_value:.2g}): no bound is reported.",
             "mend the propensity model, or widen it with `log_odds_error` or a smaller eta.",
         )
 

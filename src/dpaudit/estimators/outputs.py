@@ -2,8 +2,8 @@
 
 A 2-cut looks at one event. From exact limits of its two probabilities the least Bernoulli divergence is that of the
 nearest corner, both terms at the same corner; one confidence event serves every order. A k-cut uses all answers: exact
-limits for each, and the least divergence over the box of laws, bounded from below by its dual. Divergences of several
-queries add only where their answers are independent.
+limits for each, and the least divergence over the box of distributions, bounded from below by its dual. Divergences of
+several queries add only where their answers are independent.
 """
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ def _goodman_box(counts: NDArray[np.int64], alpha: float) -> Box:
 def _sison_glaz_box(counts: NDArray[np.int64], alpha: float) -> Box:
     """Sison and Glaz (1995): the smallest c for which counts within +-c of the seen ones have probability 1 - alpha.
 
-    The probability is that of a multinomial law at the seen frequencies, by convolution of truncated Poisson laws.
+    The probability is that of a multinomial distribution at the seen frequencies, by convolution of truncated Poisson
+    distributions.
     """
     n = int(counts.sum())
     low, high = 0, n
@@ -211,7 +212,7 @@ def _sison_glaz_box(counts: NDArray[np.int64], alpha: float) -> Box:
 
 
 def _within(counts: NDArray[np.int64], c: int) -> float:
-    """P(|N_i - n_i| <= c for all i) for a multinomial law with these frequencies."""
+    """P(|N_i - n_i| <= c for all i) for a multinomial distribution with these frequencies."""
     n, masses, start = int(counts.sum()), np.ones(1), 0
     for count in counts.tolist():
         first = max(0, count - c)
@@ -241,7 +242,7 @@ def _bootstrap(
 
 
 def _rows_divergence(log_p: NDArray[np.float64], log_q: NDArray[np.float64], order: float) -> NDArray[np.float64]:
-    """D_order of every row of positive laws."""
+    """D_order of every row of positive distributions."""
     if order == math.inf:
         return np.max(log_p - log_q, axis=1)
     return np.asarray(special.logsumexp(order * log_p + (1.0 - order) * log_q, axis=1)) / (order - 1.0)
@@ -262,7 +263,7 @@ def _event_bootstrap(
 
 
 def _least_divergence(p: Box, q: Box, order: float) -> float:
-    """A lower bound on min D_a(p || q) over two boxes of laws, by the Lagrange dual: every multiplier gives one.
+    """A lower bound on min D_a(p || q) over two boxes of distributions, by the Lagrange dual, one a multiplier.
 
     sum p^a q^(1-a) is jointly convex and homogeneous, so each term minus its linear price has its minimum on an edge
     of its box, where it is found in closed form.

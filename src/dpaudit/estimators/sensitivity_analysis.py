@@ -1,7 +1,7 @@
 """The tau question of observational audits (theory:observational#shift): what is left if counterfactual values are off.
 
-`shift_p_value` tests a tau by a blind attack, `least_shift` is what it shows of tau, `epsilon_by_shift` the bound as a
-function of tau. `guesses_for` picks, before the data, a strategy that a given delta and shift leave any power to.
+`shift_p_value` tests a tau by a blind baseline, `least_shift` is what it shows of tau, `epsilon_by_shift` the bound as
+a function of tau. `guesses_for` picks, before the data, a strategy that a given delta and shift leave any power to.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _few(canaries: int) -> FractionGrid:
     return FractionGrid(tuple(f for f in FRACTIONS if f * canaries >= FEWEST) or (1.0,))
 
 
-# --------------------------------------------------------------------------------------------------------- blind attack
+# ------------------------------------------------------------------------------------------------------- blind baseline
 
 
 def shift_p_value(part: CanaryScores) -> float:
@@ -69,7 +69,8 @@ def shift_p_value(part: CanaryScores) -> float:
     tau = 0: the exact path of right guesses, at epsilon 0. tau > 0: all rows are guessed, and the number of right
     guesses is at most binomial with rate (1 + tau) / 2, for units that are independent given their features (Hoeffding
     1956: of independent trials with this mean rate, equal ones have the largest tail; the units of a random fold are a
-    sample without replacement, whose number of right guesses is of that kind as well; theory:observational#blind-gate).
+    sample without replacement, whose number of right guesses is of that kind as well;
+    theory:observational#blind-baseline).
     """
     counted = _Counted.of(part)
     if part.shift > 0.0:
@@ -80,7 +81,7 @@ def shift_p_value(part: CanaryScores) -> float:
 
 
 def least_shift(blind: Any, *, confidence: float = 0.95) -> float:
-    """A lower confidence limit of tau from the blind attack: a smaller tau would be refuted; 0 where none is.
+    """A lower confidence limit of tau from the blind baseline: a smaller tau would be refuted; 0 where none is.
 
     See theory:observational#least-shift.
 
@@ -102,7 +103,7 @@ def least_shift(blind: Any, *, confidence: float = 0.95) -> float:
 
 
 def visible_shift(blind: Any, *, confidence: float = 0.95) -> float:
-    """The tau that such a blind attack would notice every other time, if it knew the true distribution.
+    """The tau that such a blind baseline would notice every other time, if it knew the true distribution.
 
     See theory:observational#least-shift.
     """
@@ -121,15 +122,15 @@ def visible_shift(blind: Any, *, confidence: float = 0.95) -> float:
 
 
 def notices(parts: Any, level: float) -> dict[str, float]:
-    """What a blind attack of these sizes could at best have noticed."""
+    """What a blind baseline of these sizes could at best have noticed."""
     return {"notices": visible_shift(parts, confidence=1.0 - level)}
 
 
 def _parts(blind: Any) -> list[Any]:
-    """Parts of one blind attack (folds): they may depend on each other, and are paid for by a union."""
+    """Parts of one blind baseline (folds): they may depend on each other, and are paid for by a union."""
     parts = list(blind) if isinstance(blind, Sequence) else [blind]
     if not parts:
-        raise InputError("`blind` must be evidence of the blind attack, or a list of such, got none.")
+        raise InputError("`blind` must be evidence of the blind baseline, or a list of such, got none.")
     return parts
 
 
@@ -144,7 +145,7 @@ class _Counted:
     def of(cls, part: CanaryScores) -> _Counted:
         units = needs_coins("least_shift", part)
         if units.sides != "sign":
-            raise InputError(f"the blind attack must guess by sign, got sides {units.sides!r}.")
+            raise InputError(f"the blind baseline must guess by sign, got sides {units.sides!r}.")
         return cls(units.scores.size, guesses_from_canaries(units))
 
     def correct(self, guesses: int) -> int:
@@ -235,16 +236,16 @@ SAMPLE = Check(
 LEFT = Check(
     id="needed",
     measured=(
-        "tau would have to be at least {tau:down4}, which the blind attack shows. At best, if it is just that, "
+        "tau would have to be at least {tau:down4}, which the blind baseline shows. At best, if it is just that, "
         "epsilon(tau) is {epsilon:down} at delta {delta:g}; a larger tau gives less."
     ),
-    theory="theory:observational#blind-gate",
+    theory="theory:observational#blind-baseline",
 )
 NOT_MEASURED = replace(
     LEFT,
     measured=(
-        "tau is above {shift:g}, by how much the blind attack cannot measure: few rows give the counterfactual values "
-        "away, and they are those that an attack would choose."
+        "tau is above {shift:g}, by how much the blind baseline cannot measure: few rows give the counterfactual "
+        "values away, and they are those that an attack would choose."
     ),
 )
 
@@ -288,7 +289,7 @@ def shift_figure(evidence: CanaryScores, shifts: Sequence[float], *, delta: floa
 def left(
     evidence: CanaryScores, control: Sequence[CanaryScores], *, delta: float, confidence: float, level: float
 ) -> tuple[CheckResult, ...]:
-    """Where the blind attack refutes the counterfactual values: the tau that it shows, and the bound at that tau."""
+    """Where the blind baseline refutes the counterfactual values: the tau that it shows, and the bound at that tau."""
     if not rests_on_shift(evidence):
         return ()
     tau = least_shift(control, confidence=1.0 - level)

@@ -353,7 +353,7 @@ def _band_miss(runs: int, eta: float) -> float:
 
 
 def poisson_mass(k: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
-    """Probabilities of a Poisson law, without scipy.stats, which takes half a second to import."""
+    """Probabilities of a Poisson distribution, without scipy.stats, which takes half a second to import."""
     return np.exp(special.xlogy(k, mean) - mean - special.gammaln(k + 1))
 
 

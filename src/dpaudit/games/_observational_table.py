@@ -180,10 +180,10 @@ class Sources:
         both = {name: np.concatenate([other.column(name), rows.column(name)]) for name in self.rest}
         matrix, _ = numeric(both)
         place = np.array([kinds.index(kind) if kind in kinds else len(kinds) for kind in own])[codes]
-        law = counterfactuals.trained(
+        distribution = counterfactuals.trained(
             matrix[: len(other)], place, matrix[len(other) :], classes=len(kinds) + int(len(own) > len(kinds))
         ).probabilities[:, : len(kinds)]  # classes that the audited table does not have are left out
-        return Categorical(law / law.sum(axis=1, keepdims=True))
+        return Categorical(distribution / distribution.sum(axis=1, keepdims=True))
 
     def words(self) -> dict[str, Any]:
         """Where the rows come from, for the record."""

@@ -378,9 +378,9 @@ def asked(name: str, outputs: Any) -> Callable[[Any], Any]:
 class Lesson:
     """One fit of the view: the rows that it learnt from and those that are judged by it, and how they look then."""
 
-    taught: NDArray[np.intp]
+    learnt: NDArray[np.intp]
     judged: NDArray[np.intp]
-    seen_taught: Matrix
+    seen_learnt: Matrix
     seen_judged: Matrix
 
     def scores(self, model: Any, outputs: Matrix, label: Any, seed: int) -> Matrix:
@@ -390,6 +390,6 @@ class Lesson:
         guesser = clone(model)
         if "random_state" in guesser.get_params():
             guesser.set_params(random_state=seed % 2**32)
-        guesser.fit(np.concatenate([self.seen_taught, outputs[self.taught]], axis=1), label[self.taught])
-        heard = np.concatenate([self.seen_judged, outputs[self.judged]], axis=1)
-        return np.asarray(guesser.predict_proba(heard)[:, 1])
+        guesser.fit(np.concatenate([self.seen_learnt, outputs[self.learnt]], axis=1), label[self.learnt])
+        seen = np.concatenate([self.seen_judged, outputs[self.judged]], axis=1)
+        return np.asarray(guesser.predict_proba(seen)[:, 1])

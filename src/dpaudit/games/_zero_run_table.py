@@ -45,7 +45,7 @@ class Uses:
     known
         Known propensities; none where a model is fitted.
     features
-        Columns for the propensity and for the blind attack.
+        Columns for the propensity and for the blind baseline.
     """
 
     member: str
@@ -146,8 +146,8 @@ class Uses:
         codes, kinds = rows.classes([self.label], self.classes or None)
         two_values(self.label, kinds)
         names = [kind[0] for kind in kinds]
-        law = Categorical(rows.class_probabilities(self.outputs, names, field="probability"))
-        return np.log(law.density(codes))
+        distribution = Categorical(rows.class_probabilities(self.outputs, names, field="probability"))
+        return np.log(distribution.density(codes))
 
     def propensity(self, rows: Table, kind: Any) -> Any:
         """A model to fit, or known propensities, one a row or two."""

@@ -12,9 +12,9 @@ column or set of columns, numbers and whole records are the same game with anoth
 | membership | numbers of records | `Fresh` | `Table` | substitute |
 
 Everything rests on the proxy: if its values can be told from true ones without the model, the attack wins without a
-leak. `shift` is tau, the mean total variation between the two laws, that the auditor answers for; `log_ratio` is the
-stronger multiplicative form. The *blind* attack is a control of every play, on the same coins; where it refutes the
-proxy, `da.audit` reports no number.
+leak. `shift` is tau, the mean total variation between the two distributions, that the auditor answers for; `log_ratio`
+is the stronger multiplicative form. The *blind* attack is a control of every play, on the same coins; where it refutes
+the proxy, `da.audit` reports no number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dpaudit.assumptions import Assumption, Check, CheckResult, as_assumptions
 from dpaudit.attacks import baselines
 from dpaudit.attacks.reference import REFERENCE_ATTACKS, likelihood_ratio
 from dpaudit.bounds import Relation, relation
-from dpaudit.counterfactuals import Categorical, Fresh, Law, Normal, Proxy, Residuals, calibration
+from dpaudit.counterfactuals import Categorical, Distribution, Fresh, Normal, Proxy, Residuals, calibration
 from dpaudit.evidence import ONE_ROW_A_UNIT, CanaryScores, MemberScores
 from dpaudit.execution import fair_coins, stream
 from dpaudit.games._observational_table import Sources, class_numbers, numeric_features, ratio_a_row
@@ -77,13 +77,15 @@ LOG_RATIO = Assumption(
     tested_by=("blind-values",),
     theory="theory:observational#log-ratio",
 )
-LESS_CERTAIN = "A proxy that knows what the blind attack knows: train it on more data, or on the columns named below."
+LESS_CERTAIN = "A proxy that knows what the blind baseline knows: train it on more data, or on the columns named below."
 WANTS_FEATURES = (
     "`features` would let a recalibrated proxy be put to the test; on the proxy's own predictions alone it would pass "
     "by construction."
 )
 WANTS_HELD_OUT = "`calibration_fraction` rows would let the proxy be recalibrated, for one more attempt."
-WANTS_SHIFT = "A `shift` that you answer for, at least as large as the one that the blind attack shows, gives a bound."
+WANTS_SHIFT = (
+    "A `shift` that you answer for, at least as large as the one that the blind baseline shows, gives a bound."
+)
 BLIND_VALUES = Check(
     id="blind-values",
     passed=(
@@ -96,10 +98,10 @@ BLIND_VALUES = Check(
         "(p = {p_value:p}; refuted at {level:g}, and could at best notice tau of {notices:.2g}), so what the attack "
         "finds may not be attributed to the model."
     ),
-    not_run="Control not tried: without features, or with so few rows, a blind attack has nothing to go by.",
+    not_run="Control not tried: without features, or with so few rows, a blind baseline has nothing to go by.",
     refutes="counterfactual-right",
     level=0.05,
-    theory="theory:observational#blind-gate",
+    theory="theory:observational#blind-baseline",
 )
 CALIBRATION = Check(
     id="calibration",
@@ -121,21 +123,21 @@ class Observational:
     values
         The protected value of every row, as it was trained on.
     counterfactual
-        The law from which counterfactual values are drawn: any of `dpaudit.counterfactuals`.
+        The distribution from which counterfactual values are drawn: any of `dpaudit.counterfactuals`.
     target
-        What the audited model says of a shown value: a law (`density`).
+        What the audited model says of a shown value: a distribution (`density`).
     reference
-        Another law for the attacks 'difficulty' and 'rmia'; None: the proxy.
+        Another distribution for the attacks 'difficulty' and 'rmia'; None: the proxy.
     attack
         'likelihood-ratio' (default), 'difference' (paper 000), 'difficulty' or 'rmia'; see `attacks.reference`.
     features
-        Numeric columns that the blind attack may look at, one row each; without them it sees the proxy alone.
+        Numeric columns that the blind baseline may look at, one row each; without them it sees the proxy alone.
     shift
         tau: the mean total variation between true and proxy values that the auditor answers for; where rows form units,
         between all values of a unit together, which may be as large as the sum over its rows.
     log_ratio
-        Instead of tau: a bound on |log true law / proxy law| for every shown value, one number or one a row
-        (theory:observational#log-ratio). The evidence is then `MemberScores`.
+        Instead of tau: a bound on |log true distribution / proxy distribution| for every shown value, one number or one
+        a row (theory:observational#log-ratio). The evidence is then `MemberScores`.
     group, unit
         Rows of one unit share a coin. Without a group, that no two rows belong to one unit is a printed assumption.
     calibration_fraction
@@ -152,8 +154,8 @@ class Observational:
 
     values: Any
     counterfactual: Proxy
-    target: Law
-    reference: Law | None = None
+    target: Distribution
+    reference: Distribution | None = None
     attack: str = "likelihood-ratio"
     features: Any = None
     feature_names: tuple[str, ...] = ()
@@ -193,9 +195,12 @@ class Observational:
             raise InputError("`values` must be finite, got a gap.", "dropping rows is a selection; give them a value.")
         if isinstance(self.counterfactual, Categorical):
             values = class_numbers(values, self.counterfactual.classes)
-            for name, law in (("target", self.target), ("reference", self.reference)):
-                if isinstance(law, Categorical) and law.probabilities.shape != self.counterfactual.probabilities.shape:
-                    shapes = f"{law.probabilities.shape} and {self.counterfactual.probabilities.shape}"
+            for name, distribution in (("target", self.target), ("reference", self.reference)):
+                if (
+                    isinstance(distribution, Categorical)
+                    and distribution.probabilities.shape != self.counterfactual.probabilities.shape
+                ):
+                    shapes = f"{distribution.probabilities.shape} and {self.counterfactual.probabilities.shape}"
                     raise InputError(
                         f"`{name}` and `counterfactual` must have the same rows and classes, got {shapes}."
                     )
@@ -280,7 +285,7 @@ class Observational:
         attribute
             A column, or several, that the model takes as inputs and that is to be protected; `target` is then a model.
         features
-            The columns that the models take, and that the blind attack looks at. Optional with predictions; without
+            The columns that the models take, and that the blind baseline looks at. Optional with predictions; without
             them the control sees miscalibration only, and a proxy that merely knows less passes it.
         unit
             The column that says whose row it is: rows of one unit share a coin. None: every row is one, an assumption.
@@ -316,12 +321,12 @@ class Observational:
         with one_thread():
             rows = sources.table.sample(sources.needed, sample, unit=unit, seed=seed)
             values, kinds = sources.values(rows)
-            law = sources.distribution(rows, kinds)
+            distribution = sources.distribution(rows, kinds)
             matrix, names = rows.numeric(sources.rest)
             return cls(
                 values=values,
-                counterfactual=law,
-                target=sources.audited(rows, kinds, law),
+                counterfactual=distribution,
+                target=sources.audited(rows, kinds, distribution),
                 attack=attack,
                 features=matrix,
                 feature_names=names,
@@ -377,7 +382,7 @@ class Observational:
     # ------------------------------------------------------------------------------------------------------------ play
 
     def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
-        """The evidence, the blind attack on the same coins, and how well the proxy is calibrated.
+        """The evidence, the blind baseline on the same coins, and how well the proxy is calibrated.
 
         A second attempt mends the proxy on rows that are no canaries, and tosses new coins.
         """
@@ -399,7 +404,7 @@ class Observational:
     def can_recalibrate(self) -> bool:
         """Whether a second attempt can say anything: a proxy that can be mended, rows for it, and features.
 
-        Without features the blind attack sees the proxy's own predictions only, and those a recalibration makes right
+        Without features the blind baseline sees the proxy's own predictions only, and those a recalibration makes right
         by construction: the control would pass, and prove nothing. A `shift` or `log_ratio` is answered for one proxy,
         and not for another.
         """
@@ -415,8 +420,10 @@ class Observational:
         every = rows.size == len(self.values)
         unit = self._units[1] if every else self._units[1][rows]
         included = self.coins(seed, attempt)[unit]
-        counterfactual, target = (law if every else law.at(rows) for law in (self.counterfactual, self.target))
-        reference: Law = (
+        counterfactual, target = (
+            distribution if every else distribution.at(rows) for distribution in (self.counterfactual, self.target)
+        )
+        reference: Distribution = (
             counterfactual if self.reference is None else self.reference if every else self.reference.at(rows)
         )
         true = self.values if every else self.values[rows]
@@ -439,7 +446,7 @@ class Observational:
         return Play(evidence=(evidence,), controls=(control,), results=_calibration(counterfactual, true))
 
     def _remedies(self) -> str:
-        """What would help where the blind attack refutes the proxy."""
+        """What would help where the blind baseline refutes the proxy."""
         found, answered = [LESS_CERTAIN], self.shift > 0.0 or self.log_ratio is not None
         if self.features is None and not answered:
             found.append(WANTS_FEATURES)
@@ -476,8 +483,8 @@ class Observational:
     ) -> tuple[Evidence, ...]:
         """The likelihood-ratio attack of somebody who never saw the model, one part for each fold.
 
-        A fold's law is learnt from the other fold. Given all of that one, the coins of this one are fair if the proxy
-        is right, so each part is a test of its own; they depend on each other, and are paid for by a union.
+        A fold's distribution is learnt from the other fold. Given all of that one, the coins of this one are fair if
+        the proxy is right, so each part is a test of its own; they depend on each other, and are paid for by a union.
         """
         fold = fair_coins(seed, f"folds of the blind attack, look {attempt + 1}", self._units[0])[unit]
         features = None if self.features is None else self.features[rows]
@@ -491,11 +498,11 @@ class Observational:
             real, other = baselines.blind_ratio(features, counterfactual.features, fold, seed=seed)
             scores = np.where(included, real, other)
         elif isinstance(counterfactual, Categorical | Normal | Residuals):
-            law = baselines.blind_law(counterfactual, true, features, fold, seed=seed)
+            distribution = baselines.blind_distribution(counterfactual, true, features, fold, seed=seed)
             shown = np.where(included, true, drawn)
-            scores = likelihood_ratio(law.density(shown), counterfactual.density(shown))
+            scores = likelihood_ratio(distribution.density(shown), counterfactual.density(shown))
         else:
-            return ()  # a law of the user's own
+            return ()  # a distribution of the user's own
         parts = [(scores, np.flatnonzero(fold == side)) for side in (False, True)]
         if self.group is not None and not isinstance(counterfactual, Fresh) and np.unique(unit).size < unit.size:
             parts.append((baselines.agreement(counterfactual, shown, unit), np.arange(unit.size)))

@@ -36,7 +36,7 @@ from dpaudit.games import _panoramia_table as reading
 from dpaudit.games.game import RUNNER, Comparison, Control, Play, Runner, plan_of
 from dpaudit.inputs.tables import unit_word
 
-__all__ = ["ALIKE", "MADE", "SAME_LAW", "Panoramia", "divergence_shown"]
+__all__ = ["ALIKE", "MADE", "SAME_DISTRIBUTION", "Panoramia", "divergence_shown"]
 
 Matrix = NDArray[np.float64]
 Outputs = Callable[[Any], Any]
@@ -59,7 +59,7 @@ MADE = Assumption(
     answered_by="auditor",
     theory="theory:panoramia#region",
 )
-SAME_LAW = Assumption(
+SAME_DISTRIBUTION = Assumption(
     id="non-members-alike",
     sentence="real non-members are draws of the same distribution",
     answered_by="data holder",
@@ -153,7 +153,7 @@ class Panoramia:
         independent draws still.
     min_gain
         Standard errors by which the model's outputs must lower the log-loss of held rows; otherwise the attack is the
-        baseline, so that a model that leaks nothing shows nothing but for chance. The price is leakage of a few rows
+        baseline, so that a model that leaks nothing shows nothing except by chance. The price is leakage of a few rows
         that held ones do not show; None always listens to the model.
     divergence
         The generator's divergence that the user answers for: how much likelier real records are at most than generated
@@ -185,7 +185,7 @@ class Panoramia:
     kind: ClassVar[str] = "panoramia"
     purpose: ClassVar[str] = "coins of real and generated records"
     evidence_type: ClassVar[type] = PairedScores
-    assumptions: ClassVar[tuple[Assumption, ...]] = (ALIKE, MADE, SAME_LAW)
+    assumptions: ClassVar[tuple[Assumption, ...]] = (ALIKE, MADE, SAME_DISTRIBUTION)
     checks: ClassVar[tuple[Check, ...]] = (BASELINE, REAL_ALIKE)
     attempts: ClassVar[int] = 1
 
@@ -354,7 +354,7 @@ class Panoramia:
             scores=-reading.asked("target", self.target)(rows)[:, 0],
             included=coins,
             relation=Relation.SUBSTITUTE,
-            assumptions=(ALIKE, SAME_LAW),
+            assumptions=(ALIKE, SAME_DISTRIBUTION),
             seed=seed,
         )
 
@@ -428,7 +428,7 @@ class Panoramia:
         @cache
         def real() -> PairedScores:
             game = replace(self, members=self.members[rows], group=None).with_real(self.nonmembers)
-            return replace(game.play(seed=seed).only, assumptions=(ALIKE, SAME_LAW), divergence=0.0)
+            return replace(game.play(seed=seed).only, assumptions=(ALIKE, SAME_DISTRIBUTION), divergence=0.0)
 
         needs = REAL_ALIKE.id
         return {
@@ -526,17 +526,17 @@ def _lessons(view: View | None, rows: Matrix, label: Any, group: Any, seed: int)
     splits.append((np.arange(label.size), np.arange(label.size, len(rows))))
     view_seed = distinct_seeds(seed, "view", 1)[0]
     found = []
-    for taught, judged in splits:
+    for learnt, judged in splits:
         seen: tuple[Matrix, Matrix]
         if view is None:
-            seen = rows[taught], rows[judged]
+            seen = rows[learnt], rows[judged]
         else:
-            of_taught, of_others = view(rows[taught], label[taught], view_seed)
+            of_learnt, of_others = view(rows[learnt], label[learnt], view_seed)
             seen = (
-                reading.asked("view", lambda _, of=of_taught: of)(rows[taught]),
+                reading.asked("view", lambda _, of=of_learnt: of)(rows[learnt]),
                 reading.asked("view", of_others)(rows[judged]),
             )
-        found.append(reading.Lesson(taught, judged, *seen))
+        found.append(reading.Lesson(learnt, judged, *seen))
     return found
 
 
@@ -568,9 +568,9 @@ class _Guess:
         truth = label[parts[-1].judged]
         best = max(held, key=lambda name: divergence_shown(held[name], truth))
         curve = [
-            (lesson.taught.size, divergence_shown(scores(lesson, best), label[lesson.judged])) for lesson in parts[:-1]
+            (lesson.learnt.size, divergence_shown(scores(lesson, best), label[lesson.judged])) for lesson in parts[:-1]
         ]
-        curve.append((parts[-1].taught.size, divergence_shown(held[best], truth)))
+        curve.append((parts[-1].learnt.size, divergence_shown(held[best], truth)))
         right = np.where(truth == 1, held[best], 1.0 - held[best])
         return cls(best, tuple(curve), scores(final, best), -np.log(np.maximum(right, SURE)))
 

@@ -165,7 +165,7 @@ class GradientsInOneRun:
     Attributes
     ----------
     coordinates
-        Which parameters, one for each canary; `attacks.quiet_coordinates` finds those that a rehearsal moves least.
+        Which parameters, one for each canary; `attacks.quiet_coordinates` finds those that a dry run moves least.
     """
 
     config: DPSGDConfig

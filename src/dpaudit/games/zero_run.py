@@ -4,7 +4,7 @@
     the others ->  fair coins take the next member or non-member  ->  `MemberScores`
 
 Membership was given, not randomised, so a score may be right about it without any leak. How far the features alone
-tell it is the *propensity*, learnt from held rows that are not audited. Everything rests on it: the blind attack,
+tell it is the *propensity*, learnt from held rows that are not audited. Everything rests on it: the blind baseline,
 which never saw the model, is a control of every play, and `da.audit` reports no number where it refutes them.
 
 The coins re-randomise the two pools (theory:adjacency#thinning): where a non-member is shown, a member that is not
@@ -101,19 +101,20 @@ BLIND_MEMBERS = Check(
         "Control refuted: members and non-members can be told apart without the model better than the propensities say "
         "(p = {p_value:p}; refuted at {level:g})" + NOT_THE_MODEL
     ),
-    not_run="Control not tried: without features a blind attack has nothing to go by.",
+    not_run="Control not tried: without features a blind baseline has nothing to go by.",
     remedy=(
-        "A propensity model that knows what the blind attack knows: `propensity.Boosted`, or more held rows. A "
+        "A propensity model that knows what the blind baseline knows: `propensity.Boosted`, or more held rows. A "
         "`log_odds_error` that you answer for gives a bound of its own."
     ),
     refutes="propensity-model",
     level=0.05,
-    theory="theory:zero-run#blind-gate",
+    theory="theory:zero-run#blind-baseline",
 )
 OVERLAP = Check(
     id="overlap",
     measured=(
-        "The propensities tell members from non-members with AUC {auc:.2f}; they keep from 0 and 1 by {listed}. "
+        "The propensities tell members from non-members with AUC {auc:.2f}. Every row's membership probability is "
+        "about {nearest:.2g} or more away from 0 and 1; for {share:.0%} of each group it is {most:.2g} or more. "
         "Weighed by them, the groups are worth {members:,.0f} and {others:,.0f} rows (estimates)."
     ),
     refuted="The features tell members from non-members exactly" + NOT_THE_MODEL,
@@ -146,7 +147,7 @@ class ZeroRun:
     origin
         Where the non-members come from: "split" (a random hold-out), "later", "domain" or "given".
     features, feature_names
-        Numeric columns for the propensity and for the blind attack. Not needed for a split.
+        Numeric columns for the propensity and for the blind baseline. Not needed for a split.
     propensity
         A model of `dpaudit.fitted.propensity`, or known propensities, P(member given the features) *of these rows*: one
         number a row, or two (lower, upper). They must add up to about as many members as there are.
@@ -321,8 +322,8 @@ class ZeroRun:
         classes
             The values of the label in the order of `probability`; None: sorted.
         features
-            Columns for the propensity and for the blind attack: numbers, dates, texts (their 100 most frequent values).
-            None: every column that has no other use here.
+            Columns for the propensity and for the blind baseline: numbers, dates, texts (their 100 most frequent
+            values). None: every column that has no other use here.
         leave_out
             Columns that are no features. The score must not know of them but through the features.
         origin
@@ -419,7 +420,7 @@ class ZeroRun:
     # ------------------------------------------------------------------------------------------------------------- play
 
     def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
-        """The evidence, the blind attack on the same rows, and how far the groups overlap."""
+        """The evidence, the blind baseline on the same rows, and how far the groups overlap."""
         with one_thread(trees=True):
             return self._played(seed)
 
@@ -497,9 +498,6 @@ class ZeroRun:
 
     def _overlapping(self, found: Overlap) -> CheckResult:
         """How far propensities tell the groups apart; where they do so exactly, no row is left to say more about."""
-        listed = [
-            f"{eta:.2g} but for {100.0 * share:g}%" for eta, share in zip(found.eta, diagnostics.SHARES, strict=True)
-        ]
         return CheckResult(
             check=OVERLAP,
             outcome="refuted" if found.eta[0] < 1e-6 and found.auc == 1.0 else "measured",
@@ -507,7 +505,9 @@ class ZeroRun:
                 "auc": found.auc,
                 "eta": list(found.eta),
                 "shares": list(diagnostics.SHARES),
-                "listed": f"{', '.join(listed)} of each group",
+                "nearest": found.eta[0],
+                "share": 1.0 - diagnostics.SHARES[1],
+                "most": found.eta[1],
                 "members": found.effective[0],
                 "others": found.effective[1],
                 "calibration_error": found.error,
@@ -589,7 +589,7 @@ class ZeroRun:
     def _blind(
         self, evidence: MemberScores, audited: NDArray[np.intp], odds: Vector, seed: int
     ) -> tuple[MemberScores, ...]:
-        """The blind attack on the audited rows; nothing where it has nothing to go by."""
+        """The blind baseline on the audited rows; nothing where it has nothing to go by."""
         if self.units.features is None:
             return ()
         with one_thread(trees=True):

@@ -1,4 +1,4 @@
-"""What is audited: noise mechanisms and their broken twins, exact laws of noisy votes, ground truth for tests."""
+"""What is audited: noise mechanisms and their broken twins, distributions of noisy votes, ground truth for tests."""
 
 from dpaudit.mechanisms import label_dp, noise, private_prediction
 from dpaudit.mechanisms.label_dp import AdditiveLaplace, Alibi, MultiStage, OneStage, Pate, PriorResponse

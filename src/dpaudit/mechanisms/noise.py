@@ -2,7 +2,7 @@
 
 A mechanism *promises* through `claim(delta)` and *does* through `release(dataset, seed)`; a bug is where the two part.
 The honest ones draw the noise that the claim needs. Their broken twins are the same values with another source of
-noise (theory:ground-truth#bug-zoo); `testing.broken` puts each beside the data and the attack that show it.
+noise (theory:ground-truth#known-bugs); `testing.broken` puts each beside the data and the attack that show it.
 """
 
 from __future__ import annotations

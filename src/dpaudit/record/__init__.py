@@ -3,7 +3,7 @@
 The JSON has a version and a published schema (`schema-2.json` beside this file); a file that does not follow it is
 refused, files of format 1 still load. Nothing in a record is executed, and no number in a report comes from anywhere
 else. Sentences are made once, when the record is, so that it prints alike for ever. Two records of one plan are equal
-but for `timings`.
+except for `timings`.
 
 `write` and `write_text` write any file whole or not at all, as records are.
 """

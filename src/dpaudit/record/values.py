@@ -33,7 +33,7 @@ EXIT_CODES = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audit:
-    """One audit; two are equal if their records are, but for the timings.
+    """One audit; two are equal if their records are, except for the timings.
 
     Attributes
     ----------

@@ -252,7 +252,7 @@ def _calibration_caption(audit: Audit) -> str:
 def _shift_caption(audit: Audit) -> str:
     words = "Bound against tau: what would be left if true and proxy values differed by that much."
     if audit.outcome is Outcome.WITHHELD:
-        words += " Only values that the blind attack does not refute are shown."
+        words += " Only values that the blind baseline does not refute are shown."
     return words
 
 

@@ -24,7 +24,7 @@ def mixed(count=4000, seed=0):
 
 
 def test_samples_come_in_no_order():
-    """A mixture returns its components one after the other; the first rows are to follow the law of the last."""
+    """A mixture returns its components one after the other; the first rows must be distributed as the last."""
     rows = np.concatenate([np.random.default_rng(1).normal(loc=loc, size=(500, 2)) for loc in (-9.0, 9.0)])
     made = drawn(GaussianMixture(2), rows, 1000, seed=3)
     assert 0.4 < (made[:500, 0] > 0.0).mean() < 0.6

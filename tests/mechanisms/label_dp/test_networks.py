@@ -45,15 +45,15 @@ def bars(rng, rows):
 
 def test_pictures_without_labels_help():
     """Eight labels: where 600 pictures without one are shown too, more is learnt, in the mean over four seeds."""
-    plain, taught = [], []
+    plain, learnt = [], []
     learner = FixMatch(steps=100, batch=16, ratio=6, sure=0.9, average=0.95, learning_rate=3e-3)
     for seed in range(4):
         rng = np.random.default_rng(seed)
         (x, y), (new_x, new_y) = bars(rng, 600), bars(rng, 500)
         rows = np.concatenate([np.flatnonzero(y == kind)[:4] for kind in (0, 1)])
-        for found, free in ((taught, x), (plain, x[rows])):
+        for found, free in ((learnt, x), (plain, x[rows])):
             found.append(right(learner.fit(x[rows], one_hot(y[rows], 2), seed=seed, unlabelled=free), new_x, new_y))
-    assert np.mean(taught) > np.mean(plain) + 0.02
+    assert np.mean(learnt) > np.mean(plain) + 0.02
 
 
 def test_the_seed_decides_everything(digits):

@@ -1,4 +1,4 @@
-"""Label-DP releases: exact laws meet their epsilon, samples follow the laws."""
+"""Label-DP releases: exact distributions meet their epsilon, samples follow the distributions."""
 
 import numpy as np
 import pytest
@@ -20,15 +20,15 @@ def test_the_exact_law_with_a_prior_meets_its_epsilon(epsilon):
     mechanism = PriorResponse(epsilon=epsilon, prior=PRIORS)
     ratios = []
     for row in range(3):
-        law = mechanism.law(row)
-        assert law.sum(axis=1) == pytest.approx(1.0)
-        reached = law[:, law.sum(axis=0) > 0.0]
+        distribution = mechanism.distribution(row)
+        assert distribution.sum(axis=1) == pytest.approx(1.0)
+        reached = distribution[:, distribution.sum(axis=0) > 0.0]
         ratios.append((reached.max(axis=0) / reached.min(axis=0)).max())
     assert max(ratios) <= np.exp(epsilon) * (1.0 + 1e-12)
     broken = PriorResponse(epsilon=epsilon, prior=PRIORS, noise_scale=0.5)
-    law = broken.law(1)
+    distribution = broken.distribution(1)
     if broken.kept()[1] > 1:
-        reached = law[:, law.sum(axis=0) > 0.0]
+        reached = distribution[:, distribution.sum(axis=0) > 0.0]
         assert (reached.max(axis=0) / reached.min(axis=0)).max() == pytest.approx(np.exp(2.0 * epsilon))
 
 
@@ -50,10 +50,10 @@ def test_releases_follow_the_law(row, label):
     many = Categorical(np.tile(PRIORS.probabilities[row], (20_000, 1)))
     mechanism = PriorResponse(epsilon=1.0, prior=many)
     counts = np.bincount(mechanism.release(np.full(20_000, label), 7), minlength=4)
-    law = mechanism.law(0)[label]
-    assert np.all(counts[law == 0.0] == 0)
-    if (law > 0.0).sum() > 1:
-        assert stats.chisquare(counts[law > 0.0], 20_000 * law[law > 0.0]).pvalue > 1e-3
+    distribution = mechanism.distribution(0)[label]
+    assert np.all(counts[distribution == 0.0] == 0)
+    if (distribution > 0.0).sum() > 1:
+        assert stats.chisquare(counts[distribution > 0.0], 20_000 * distribution[distribution > 0.0]).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -84,7 +84,7 @@ def test_noise_on_a_grid_has_the_discrete_laplace_law(scale):
 
 
 def test_additive_noise_can_be_any_cell_far_out():
-    """In the tails of a continuous law most cells cannot come out, and that tells whether 1 was added."""
+    """In the tails of a continuous distribution most cells cannot come out, and that tells whether 1 was added."""
     scale, rng = 20.0, np.random.default_rng(5)
     cell = 2.0 ** np.floor(np.log2(scale / 1024.0))
     far = np.abs(grid_laplace(rng, scale, (4_000_000,))) / cell
@@ -104,11 +104,11 @@ def test_posteriors_of_additive_noise_are_calibrated(rng):
 
 
 def test_undoing_the_noise_gives_the_law_back(rng):
-    law = rng.dirichlet(np.ones(4), size=50)
+    distribution = rng.dirichlet(np.ones(4), size=50)
     for epsilon in EPSILONS:
         kept = np.exp(epsilon) / (np.exp(epsilon) + 3.0)
-        seen = law * kept + (1.0 - law) * (1.0 - kept) / 3.0
-        assert corrected(seen, epsilon=epsilon, floor=1e-12) == pytest.approx(law, abs=1e-9)
+        seen = distribution * kept + (1.0 - distribution) * (1.0 - kept) / 3.0
+        assert corrected(seen, epsilon=epsilon, floor=1e-12) == pytest.approx(distribution, abs=1e-9)
     for epsilon in (800.0, np.inf):
         assert corrected([[1.0, 0.0]], epsilon=epsilon).tolist() == [[1.0, 0.0]]
     assert corrected([[0.0, 1.0]], epsilon=1.0)[0, 0] == pytest.approx(0.01, rel=0.5)  # surer than the noise allows

@@ -92,8 +92,8 @@ def test_answers_follow_the_exact_law():
     mechanism = Pate(epsilon=1.0, classes=5, learner=LOGISTIC, queries=1, teachers=50)
     scaled = np.tile(np.array([14, 12, 10, 8, 6]) * mechanism.sigma / 2.0, (200_000, 1))
     counts = np.bincount(mechanism.answers(scaled, 3), minlength=5)
-    law = np.array([0.725073, 0.222156, 0.046394, 0.005950, 0.000428])
-    assert stats.chisquare(counts, law / law.sum() * 200_000).pvalue > 1e-3
+    distribution = np.array([0.725073, 0.222156, 0.046394, 0.005950, 0.000428])
+    assert stats.chisquare(counts, distribution / distribution.sum() * 200_000).pvalue > 1e-3
 
 
 def test_one_label_moves_one_teacher_by_one_vote(rng):
@@ -110,7 +110,7 @@ def test_one_label_moves_one_teacher_by_one_vote(rng):
 
 
 def test_a_prior_that_is_counted_is_paid_for(rng):
-    """Counts of labels in a group differ by 1 in two places; the Laplace law of each meets its share of epsilon."""
+    """Counts of labels in a group differ by 1 in two places; the Laplace noise of each meets its share of epsilon."""
     x, y = blobs(rng, rows=300, classes=3)
     prior = Clusters(epsilon=0.5, groups=4)
     other = y.copy()
@@ -186,10 +186,10 @@ def test_learners_have_seeds_of_their_own(made, rng, monkeypatch):
         monkeypatch.setattr(release, "release", watched)
     spy = Spy()
     made(epsilon=0.5, classes=3, learner=spy).release((x, y), 3)
-    taught = [seed for *_, seed in spy.seen]
+    learnt = [seed for *_, seed in spy.seen]
     assert noise
-    assert not set(noise) & set(taught)
-    assert len({*noise, *taught, 3}) == len(noise) + len(taught) + 1
+    assert not set(noise) & set(learnt)
+    assert len({*noise, *learnt, 3}) == len(noise) + len(learnt) + 1
 
 
 def test_what_a_counted_prior_spends_is_left_out(rng, monkeypatch):
@@ -316,7 +316,7 @@ def test_refusals(rng):
         Pate(epsilon=1.0, classes=3, learner=LOGISTIC).release((x, y), 1)
     with pytest.raises(InputError, match="leave `prior` out"):
         OneStage(epsilon=1.0, classes=2, learner=LOGISTIC, prior=Shares([0.5, 0.5]), correct_noise=True)
-    with pytest.raises(InputError, match="a law of 3 labels, got 2"):
+    with pytest.raises(InputError, match="a distribution of 3 labels, got 2"):
         OneStage(epsilon=1.0, classes=3, learner=LOGISTIC, prior=Shares([0.5, 0.5])).release((x, y), 1)
     for made in (OneStage, MultiStage, Alibi, Pate):
         with pytest.raises(InputError, match="promises nothing"):

@@ -1,4 +1,4 @@
-"""Ensembles, noisy answers and what they leak: exact laws against enumeration and simulation, and the bugs."""
+"""Ensembles, noisy answers and what they leak: exact distributions against enumeration and simulation, and the bugs."""
 
 import itertools
 import math
@@ -28,7 +28,7 @@ HISTOGRAM = [14, 12, 10, 8, 6]
 MOVED = [13, 13, 10, 8, 6]
 
 
-# ----------------------------------------------------------------------------------------------------------------- laws
+# -------------------------------------------------------------------------------------------------------- distributions
 
 
 def test_laplace_noise_against_quadrature_and_simulation():
@@ -50,19 +50,19 @@ def test_laplace_noise_against_quadrature_and_simulation():
 def test_laplace_votes_meet_their_epsilon():
     """Moving one vote changes every probability by a factor of at most e^(2 / scale)."""
     for scale in (0.5, 2.0, 20.0):
-        laws = [noisy_argmax_probabilities(v, sigma=scale, noise="laplace") for v in (HISTOGRAM, MOVED)]
-        assert np.abs(np.log(laws[0] / laws[1])).max() <= 2.0 / scale * (1.0 + 1e-9)
+        distributions = [noisy_argmax_probabilities(v, sigma=scale, noise="laplace") for v in (HISTOGRAM, MOVED)]
+        assert np.abs(np.log(distributions[0] / distributions[1])).max() <= 2.0 / scale * (1.0 + 1e-9)
         assert NoisyVotes(sigma=scale, classes=5, noise="laplace").claim(0.0, 3).epsilon == pytest.approx(6.0 / scale)
 
 
 def test_neighbours_law_is_a_mixture():
-    law, last = [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]
-    plain = knn_argmax_probabilities(law, neighbors=20, sigma=3.0, last=last)
-    sure = knn_argmax_probabilities(law, neighbors=20, sigma=3.0, last=[0.0, 1.0, 0.0])
-    mixed = knn_argmax_probabilities(law, neighbors=20, sigma=3.0, last=last, label=1, inclusion=0.3)
+    distribution, last = [0.5, 0.3, 0.2], [0.2, 0.2, 0.6]
+    plain = knn_argmax_probabilities(distribution, neighbors=20, sigma=3.0, last=last)
+    sure = knn_argmax_probabilities(distribution, neighbors=20, sigma=3.0, last=[0.0, 1.0, 0.0])
+    mixed = knn_argmax_probabilities(distribution, neighbors=20, sigma=3.0, last=last, label=1, inclusion=0.3)
     np.testing.assert_allclose(mixed, 0.7 * plain + 0.3 * sure, rtol=1e-12)
     with pytest.raises(InputError, match="`label` must say"):
-        knn_argmax_probabilities(law, neighbors=20, sigma=3.0, last=last, inclusion=0.3)
+        knn_argmax_probabilities(distribution, neighbors=20, sigma=3.0, last=last, inclusion=0.3)
 
 
 # -------------------------------------------------------------------------------------------------------------- answers
@@ -80,9 +80,9 @@ def test_neighbours_law_is_a_mixture():
 def test_answers_follow_their_law(mechanism):
     trials = 200_000
     found = mechanism.release(np.tile(HISTOGRAM, (trials, 1)), 3)
-    law = mechanism.law(HISTOGRAM)
-    counts = np.bincount(found, minlength=law.size)
-    assert stats.chisquare(counts, trials * law / law.sum()).pvalue > 1e-3
+    distribution = mechanism.distribution(HISTOGRAM)
+    counts = np.bincount(found, minlength=distribution.size)
+    assert stats.chisquare(counts, trials * distribution / distribution.sum()).pvalue > 1e-3
     assert np.array_equal(
         mechanism.release(np.tile(HISTOGRAM, (9, 1)), 5), mechanism.release(np.tile(HISTOGRAM, (9, 1)), 5)
     )
@@ -201,16 +201,16 @@ def test_latent_teachers_do_not_compose():
 def test_joint_laws_against_enumeration(rng):
     hidden = rng.dirichlet(np.ones(3), size=2)
     given = rng.dirichlet(np.ones(3), size=3)
-    laws = []
-    for law in hidden:
+    distributions = []
+    for distribution in hidden:
         found = {}
         for sequence in itertools.product(range(3), repeat=4):
             key = tuple(np.bincount(sequence, minlength=3))
-            found[key] = found.get(key, 0.0) + float(law @ np.prod(given[:, sequence], axis=1))
-        laws.append([found[key] for key in sorted(found)])
+            found[key] = found.get(key, 0.0) + float(distribution @ np.prod(given[:, sequence], axis=1))
+        distributions.append([found[key] for key in sorted(found)])
     joint = mixed_answers(hidden[0], hidden[1], given, repeats=4)
     for order in (1.5, 2.0, 8.0):
-        exact = renyi_divergence(laws[0], laws[1], orders=order)[0]
+        exact = renyi_divergence(distributions[0], distributions[1], orders=order)[0]
         assert joint.together(order)[0] == pytest.approx(exact, rel=1e-10)
     with pytest.raises(InputError, match="different counts; at most"):
         mixed_answers(hidden[0], hidden[1], given, repeats=5000)
@@ -241,7 +241,7 @@ def test_silence_leaks_too():
     assert found.present.shape == (1, 3)
     assert found.each(2.0)[0, 0] > 100.0 * vote_leakage([[51, 5]], [[50, 5]], sigma=1.0).each(2.0)[0, 0]
     mechanism = NoisyVotes(classes=2, **how)
-    assert found.present[0] == pytest.approx(mechanism.law([51, 5]))
+    assert found.present[0] == pytest.approx(mechanism.distribution([51, 5]))
 
 
 def test_an_epsilon_of_many_answers_is_bracketed():
@@ -255,12 +255,14 @@ def test_an_epsilon_of_many_answers_is_bracketed():
     assert coarse.epsilon > found.above + 0.01
     steps = np.arange(1001)
     logs = steps * np.log(0.5024 / 0.5) + (1000 - steps) * np.log(0.4976 / 0.5)
-    law = np.exp(special.gammaln(1001) - special.gammaln(steps + 1) - special.gammaln(1001 - steps) - 1000 * np.log(2))
+    distribution = np.exp(
+        special.gammaln(1001) - special.gammaln(steps + 1) - special.gammaln(1001 - steps) - 1000 * np.log(2)
+    )
 
     def delta(epsilon):
         return max(
-            float((law * np.maximum(np.exp(logs) - np.exp(epsilon), 0.0)).sum()),
-            float((law * np.maximum(1.0 - np.exp(epsilon + logs), 0.0)).sum()),
+            float((distribution * np.maximum(np.exp(logs) - np.exp(epsilon), 0.0)).sum()),
+            float((distribution * np.maximum(1.0 - np.exp(epsilon + logs), 0.0)).sum()),
         )
 
     assert delta(found.epsilon) >= 1e-6 * (1.0 - 1e-9)

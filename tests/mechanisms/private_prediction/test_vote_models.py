@@ -36,14 +36,14 @@ def test_leakage_is_that_of_the_multinomial_laws():
 
 def test_two_cuts_of_a_million_answers_are_powerful_and_cover():
     """Event and direction given: the median of 200 is at least 0.6 of the true 2-cut, above it in at most 23."""
-    laws = [
+    distributions = [
         mechanisms.multinomial_argmax_probabilities(LAW, teachers=200, sigma=25.0, special=odd) for odd in (ODD, None)
     ]
-    true = bernoulli_renyi(laws[0][1], laws[1][1], 2.0)
+    true = bernoulli_renyi(distributions[0][1], distributions[1][1], 2.0)
     rng = np.random.default_rng(5)
     found = []
     for _ in range(200):
-        present, absent = (rng.multinomial(10**6, law / law.sum()) for law in laws)
+        present, absent = (rng.multinomial(10**6, distribution / distribution.sum()) for distribution in distributions)
         evidence = OutputCounts(present=present, absent=absent, relation="substitute")
         bound = estimators.renyi_from_outputs(evidence, orders=2, event=1, direction="present")
         assert bound.guarantee == "certified"
@@ -56,7 +56,7 @@ OTHERS = np.array([17, 9, 3])  # 29 other teachers, as they vote
 
 
 def truth(plain, special, event=1, order=2.0):
-    """The 2-cut of one answer, given the other teachers' votes and both laws of the one teacher."""
+    """The 2-cut of one answer, given the other teachers' votes and both distributions of the one teacher."""
     chances = np.array([mechanisms.noisy_argmax_probabilities(OTHERS + vote, sigma=4.0)[event] for vote in np.eye(3)])
     p, q = np.asarray(special) @ chances, np.asarray(plain) @ chances
     return (bernoulli_renyi(p, q, order) if p > q else 0.0), chances
@@ -71,8 +71,8 @@ def test_bounds_cover_and_plug_ins_do_not(special, sizes, rng):
     for _ in range(400):
         seen = model(rng.multinomial(sizes[0], SMALL), rng.multinomial(sizes[1], special))
         over["bound"] += seen.bound(others=OTHERS, event=1, orders=2.0).divergences[0] > true * (1 + 1e-9)
-        laws = [votes / votes.sum() @ chances for votes in (seen.special, seen.plain)]
-        over["plug-in"] += bernoulli_renyi(*laws, 2.0) > true * (1 + 1e-9)
+        distributions = [votes / votes.sum() @ chances for votes in (seen.special, seen.plain)]
+        over["plug-in"] += bernoulli_renyi(*distributions, 2.0) > true * (1 + 1e-9)
     assert over["bound"] <= stats.binom.ppf(1 - 1e-4, 400, 0.05)
     if special[1] < 1.0:
         assert over["plug-in"] > 100
@@ -105,11 +105,11 @@ def test_the_levels_of_all_limits_are_paid_for():
         for q in (level, 1 - level)
     )
     order = np.argsort(-chances)
-    law, free = lower.copy(), 1 - lower.sum()
+    distribution, free = lower.copy(), 1 - lower.sum()
     for place in order:
         added = min(free, upper[place] - lower[place])
-        law[place], free = law[place] + added, free - added
-    expected = bernoulli_renyi(least, float(law @ chances), 2.0)
+        distribution[place], free = distribution[place] + added, free - added
+    expected = bernoulli_renyi(least, float(distribution @ chances), 2.0)
     assert seen.bound(others=OTHERS, event=1, orders=2.0).divergences[0] == pytest.approx(expected, rel=1e-9)
 
 

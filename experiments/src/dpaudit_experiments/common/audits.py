@@ -70,7 +70,7 @@ def bounds_at_end(runs: RunScores, config: DPSGDConfig) -> dict[str, Any]:
         "promised_add_remove": plain.epsilon,
         "promised_substitute": config.claim(DELTA).epsilon,
         "add_remove_sold_as_substitute": str(
-            estimators.judge(runs, accounting.sold_as(plain, Relation.SUBSTITUTE)).outcome
+            estimators.judge(runs, accounting.claimed_as(plain, Relation.SUBSTITUTE)).outcome
         ),
         "substitute": str(estimators.judge(runs, config.claim(DELTA)).outcome),
     }

@@ -19,7 +19,7 @@ from dpaudit.bounds import Relation
 from dpaudit.estimators import lower_limit
 from dpaudit.estimators.thresholds import member_guesses
 from dpaudit.evidence import CanaryScores, PairedScores
-from dpaudit.games.panoramia import ALIKE, MADE, SAME_LAW
+from dpaudit.games.panoramia import ALIKE, MADE, SAME_DISTRIBUTION
 from dpaudit_experiments.common.figure import Rows
 
 LEVEL = 0.025
@@ -71,7 +71,7 @@ def paired(
         included=np.asarray(included) > 0.5,
         baseline=baseline,
         attack=attack,
-        assumptions=(ALIKE, SAME_LAW if real else MADE),
+        assumptions=(ALIKE, SAME_DISTRIBUTION if real else MADE),
         unit=unit,
         seed=seed,
     )
@@ -83,7 +83,7 @@ def alone_scored(included: Any, scores: Any, *, seed: int, unit: str = "record")
         scores=scores,
         included=np.asarray(included) > 0.5,
         relation=Relation.SUBSTITUTE,
-        assumptions=(ALIKE, SAME_LAW),
+        assumptions=(ALIKE, SAME_DISTRIBUTION),
         unit=unit,
         seed=seed,
     )

@@ -249,7 +249,7 @@ def response_judged(share: str, rows: Rows) -> Judged:
     why = (
         f"with two classes and the true posterior the median bound is {round_down(min(shares))} to "
         f"{round_down(max(shares))} of epsilon 1, 2 and 4, and passes it in at most {over} of {games} games (the "
-        f"binomial law allows {allowed_over(games)}); through a logistic proxy the medians differ by at most "
+        f"binomial distribution allows {allowed_over(games)}); through a logistic proxy the medians differ by at most "
         f"{gap:.2f}. As the paper reports it (Gaussian family, mean over games, an estimate): {listed}; the same "
         f"conversion of our score: {mine}"
     )
@@ -441,7 +441,7 @@ def noisy_judged(rows: Rows) -> Judged:
     why = (
         f"nothing leaks, yet the paper's sweep reports {min(r['mean_sweep_estimate'] for r in sweeps):.2f} to "
         f"{max(r['mean_sweep_estimate'] for r in sweeps):.2f} on average; ours is blocked or reports 0 in all but "
-        f"{over} of {games} games of the worst setting (the binomial law allows {allowed_over(games)})"
+        f"{over} of {games} games of the worst setting (the binomial distribution allows {allowed_over(games)})"
     )
     return said(over <= allowed_over(games) and all(row["mean_sweep_estimate"] > 0.1 for row in sweeps)), why
 
@@ -535,7 +535,7 @@ def leaky_judged(rows: Rows) -> Judged:
         f"blocked; membership of the same forests: {round_down(plain['median_membership_difficulty'])} by difficulty "
         f"calibration, {round_down(plain['median_membership_rmia'])} by RMIA. With labels by randomised response at "
         f"epsilon 1 the median is {round_down(private['median_label_inference'])}, and {private['over_claims']} of "
-        f"{private['games']} games pass 1 (the binomial law allows {allowed_over(private['games'])})"
+        f"{private['games']} games pass 1 (the binomial distribution allows {allowed_over(private['games'])})"
     )
     leaks = plain["median_label_inference"] > 1.0 and plain["blocked"] <= allowed_over(plain["games"])
     leaks = leaks and plain["median_label_inference"] >= 0.75 * plain["median_membership_difficulty"]

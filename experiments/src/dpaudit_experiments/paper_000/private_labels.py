@@ -206,12 +206,12 @@ class ProxyPart:
         # a penalised regression is too careful, and is recalibrated on the rest
         kept = 4 * len(y) // 5 if self.task == "texts" else len(y)
         model = self.learners[number].fit(x[:kept], one_hot(y[:kept], task.classes), seed=own)
-        law = model.predict_proba(task.x)
+        distribution = model.predict_proba(task.x)
         if kept < len(y):
-            both = Categorical(np.concatenate([model.predict_proba(x[kept:]), law]))
-            values = np.concatenate([y[kept:], np.zeros(len(law), dtype=np.int64)])
-            law = both.recalibrated(values, np.arange(len(y) - kept)).probabilities[len(y) - kept :]
-        return [float(value) for value in law.ravel()]
+            both = Categorical(np.concatenate([model.predict_proba(x[kept:]), distribution]))
+            values = np.concatenate([y[kept:], np.zeros(len(distribution), dtype=np.int64)])
+            distribution = both.recalibrated(values, np.arange(len(y) - kept)).probabilities[len(y) - kept :]
+        return [float(value) for value in distribution.ravel()]
 
     @property
     def learners(self) -> list[Learner]:
@@ -329,11 +329,11 @@ def measured(
     task: Task, counterfactual: NDArray[np.float64], split: Split, model: Model, *, delta: float, seed: int, plays: int
 ) -> list[float]:
     """`MEASURED` of one trained model."""
-    laws = {name: Categorical(model.predict_proba(task.x[rows])) for name, rows in vars(split).items()}
+    distributions = {name: Categorical(model.predict_proba(task.x[rows])) for name, rows in vars(split).items()}
     game = Observational(
         values=task.y[split.inside],
         counterfactual=Categorical(counterfactual[split.inside]),
-        target=laws["inside"],
+        target=distributions["inside"],
         features=task.features[split.inside],
     )
     found = audit(game, seed=seed, delta=delta)
@@ -342,13 +342,14 @@ def measured(
     label = [epsilon_of(found.bounds), 0.0 if blocked else fixed.epsilon or 0.0, float(blocked)]
     published = [_published(game, own) for own in distinct_seeds(seed, "plays", plays)]
     right = [
-        float((laws[name].probabilities.argmax(axis=1) == task.y[rows]).mean()) for name, rows in vars(split).items()
+        float((distributions[name].probabilities.argmax(axis=1) == task.y[rows]).mean())
+        for name, rows in vars(split).items()
     ]
-    loss = float(-np.log(laws["outside"].density(task.y[split.outside])).mean())
+    loss = float(-np.log(distributions["outside"].density(task.y[split.outside])).mean())
     return [
         *label,
         *np.mean(published, axis=0).tolist(),
-        *_membership(task, counterfactual, split, laws, seed),
+        *_membership(task, counterfactual, split, distributions, seed),
         right[1],
         loss,
         right[0],
@@ -374,12 +375,12 @@ def _published(game: Observational, seed: int) -> list[float]:
 
 
 def _membership(
-    task: Task, counterfactual: NDArray[np.float64], split: Split, laws: dict[str, Categorical], seed: int
+    task: Task, counterfactual: NDArray[np.float64], split: Split, distributions: dict[str, Categorical], seed: int
 ) -> list[float]:
     """Bounds by difficulty calibration and RMIA, then the paper's numbers of both."""
     bounds, published = [], []
     pairs = {
-        name: (laws[name].density(task.y[rows]), Categorical(counterfactual[rows]).density(task.y[rows]))
+        name: (distributions[name].density(task.y[rows]), Categorical(counterfactual[rows]).density(task.y[rows]))
         for name, rows in vars(split).items()
     }
     for score, sides in ((attacks.difficulty_calibration, "sign"), (attacks.rmia, "both")):

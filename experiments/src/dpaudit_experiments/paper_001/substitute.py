@@ -91,7 +91,7 @@ def worst_case_judged(rows: Rows) -> Judged:
     why = (
         f"the median bound over {seeds} seeds is {round_down(min(shares))} to {round_down(max(shares))} of the "
         f"substitute epsilon, and above the add/remove one in {sum(above)} of {len(above)} settings; in no setting did "
-        f"more than {over} of {seeds} audits pass the substitute epsilon (the binomial law allows {allowed})"
+        f"more than {over} of {seeds} audits pass the substitute epsilon (the binomial distribution allows {allowed})"
     )
     return said(min(shares) >= 0.9 and all(above) and over <= allowed), why
 

@@ -65,7 +65,7 @@ def adversarial_judged(rows: Rows) -> Judged:
         f"one direction (not tight is taken as {NOT_TIGHT:g}); composed exactly, they leak at most "
         f"{round_down(most['epsilon'])} ({most['algorithm']}, {most['adversary']}, {most['data']}). The largest "
         f"divergence found of one answer of PATE is {worst['worst_divergence_2_estimate']:.2g} ({worst['data']}, under "
-        "the fitted vote laws)"
+        "the fitted vote distributions)"
     )
     return said(ordered and min(gaps) >= NOT_TIGHT), why
 

@@ -1,11 +1,12 @@
 """Paper 002, figure 5: what Private-kNN leaks to adversaries that ask what they like, and to those that cannot.
 
-Every query has its own law of votes. The k nearest rows of a Poisson subsample vote: the row of rank r is among them
-with probability nu(r), so the votes' law is the labels' share of nu / k, and the last voter is the row of rank r with
-probability gamma P(Bin(r - 1, gamma) = k - 1). Votes are taken to be independent given these laws (the paper's model,
-in the coherent form of theory:errata#002-12); numbers are exact under that model, so they are estimates of what the
-mechanism leaks. Each answer has a subsample of its own, so answers are independent and compose; every answer's privacy
-loss is rounded up by at most 1e-4, that of 1,000 answers by at most 0.1: epsilons below that are mostly rounding.
+Every query has its own distribution of votes. The k nearest rows of a Poisson subsample vote: the row of rank r is
+among them with probability nu(r), so the votes' distribution is the labels' share of nu / k, and the last voter is the
+row of rank r with probability gamma P(Bin(r - 1, gamma) = k - 1). Votes are taken to be independent given these
+distributions (the paper's model, in the coherent form of theory:errata#002-12); numbers are exact under that model, so
+they are estimates of what the mechanism leaks. Each answer has a subsample of its own, so answers are independent and
+compose; every answer's privacy loss is rounded up by at most 1e-4, that of 1,000 answers by at most 0.1: epsilons below
+that are mostly rounding.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class KnnScale:
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """The laws of one natural query's answer: as it is, and with each crafted record."""
+    """The distributions of one natural query's answer: as it is, and with each crafted record."""
 
     name: str
     scale: KnnScale
@@ -89,13 +90,13 @@ class Query:
         shares = adversaries.inclusion(ranks, neighbors=self.scale.neighbors, sampling_rate=RATE)
         for label, share in zip(self.labels, shares, strict=True):
             found.append(knn_argmax_probabilities(plain, **how, label=label, inclusion=float(share)))
-        return [float(value) for law in found for value in law]
+        return [float(value) for distribution in found for value in distribution]
 
 
 def vote_laws(
     x: NDArray[Any], y: NDArray[Any], query: NDArray[Any], classes: int, neighbors: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The law of a vote, of the last vote, and the expected votes, for one query."""
+    """The distribution of a vote, of the last vote, and the expected votes, for one query."""
     nearest = np.argsort(np.linalg.norm(x - query, axis=1), kind="stable")[:FARTHEST]
     ranks = np.arange(1, nearest.size + 1)
     included = adversaries.inclusion(ranks, neighbors=neighbors, sampling_rate=RATE)
@@ -123,15 +124,15 @@ def knn_rows(scale: Any, seed: int, execution: Execution) -> Rows:
         crafted = _crafted(x, y, asked, truth, sizes)
         points, labels = zip(*((one.point, one.label) for one in crafted.values()), strict=True)
         work = Query(name, sizes, seed, np.stack(points), labels)
-        lines = execution.map(work, range(sizes.queries), title=f"{name}, laws")
-        laws = np.array(lines).reshape(sizes.queries, 1 + len(NAMES) + len(crafted), classes)
+        lines = execution.map(work, range(sizes.queries), title=f"{name}, distributions")
+        distributions = np.array(lines).reshape(sizes.queries, 1 + len(NAMES) + len(crafted), classes)
         promised = Neighbours(classes=classes, neighbors=sizes.neighbors, sampling_rate=RATE).claim(
             sigma=sigma, queries=sizes.repeats, delta=DELTA
         )
         for place, adversary in enumerate((*NAMES, *crafted), 1):
             natural = adversary not in NAMES
             kept = np.arange(sizes.queries) != (crafted[adversary].left_out if natural else -1)
-            pair = {"present": laws[kept, place], "absent": laws[kept, 0]}
+            pair = {"present": distributions[kept, place], "absent": distributions[kept, 0]}
             leak = Leakage(**pair, shared=False, relation=Relation.ADD_REMOVE, assumptions=(VOTES,))
             orders = np.maximum(leak.each([2.0]), leak.each([2.0], backward=True))[:, 0]
             # natural queries are asked once each, repeated to as many answers as the adversarial ones get

@@ -149,10 +149,12 @@ def _rows(methods: tuple[str, ...], bounds: bool, repeats: int, scale: Scale, se
         lines = execution.map(Sampled(pair, scale.trials, scale.orders, methods), seeds, title=title)
         found = np.array(lines).reshape(repeats, len(methods), len(scale.orders))
         mechanism = NoisyVotes(sigma=SIGMA, classes=len(present))
-        laws = [mechanism.law(votes) for votes in (present, absent)]
-        two = [np.array([law[winner(pair)], 1.0 - law[winner(pair)]]) for law in laws]
+        distributions = [mechanism.distribution(votes) for votes in (present, absent)]
+        two = [
+            np.array([distribution[winner(pair)], 1.0 - distribution[winner(pair)]]) for distribution in distributions
+        ]
         for place, order in enumerate(scale.orders):
-            exact = float(renyi_divergence(laws[0], laws[1], orders=order)[0])
+            exact = float(renyi_divergence(distributions[0], distributions[1], orders=order)[0])
             row: dict[str, Any] = {
                 "histograms": f"{present} and {absent}",
                 "order": order,

@@ -1,12 +1,12 @@
 """Paper 002, figures 3, 4 and appendix E: PATE and CaPC under its three adversaries; PromptPATE: `prompts`.
 
 PATE deals rows at random and trains at random, so its answers share random teachers: their leakage is *not* the sum
-over answers (theory:private-prediction#composition). What stands here for PATE is one answer, exact under vote laws
-estimated from trainings (an estimate), beside a cap for any number of answers to one query: the votes' own divergence,
-which the answers cannot exceed, and a floor: what the same estimate shows for a record that is not there. CaPC's
-parties are fixed and a logistic regression has no randomness, so its votes are a function of the data: answers differ
-by their noise alone and compose. Their epsilon comes from exact laws, with every answer's privacy loss rounded down, by
-so little that rounded up it would be about a hundredth more.
+over answers (theory:private-prediction#composition). What stands here for PATE is one answer, exact under vote
+distributions estimated from trainings (an estimate), beside a cap for any number of answers to one query: the votes'
+own divergence, which the answers cannot exceed, and a floor: what the same estimate shows for a record that is not
+there. CaPC's parties are fixed and a logistic regression has no randomness, so its votes are a function of the data:
+answers differ by their noise alone and compose. Their epsilon comes from exact distributions, with every answer's
+privacy loss rounded down, by so little that rounded up it would be about a hundredth more.
 
 PATE and CaPC get one record more (add/remove); the adversary can choose the party, and takes one whose vote the record
 is to turn (`turned`); in PATE chance chooses. A share is the divergence of order 2 of an answer over the largest that
@@ -156,8 +156,8 @@ class Watched:
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """The exact laws of one answer: no record, each special teacher, and one that always votes for each class."""
+class Distribution:
+    """The exact distributions of one answer: no record, each special teacher, one that votes for each class."""
 
     teachers: int
     sigma: float
@@ -165,11 +165,11 @@ class Law:
     special: NDArray[np.float64] = field(repr=False)
 
     def __call__(self, query: int) -> list[float]:
-        law = self.plain[query] / self.plain[query].sum()
+        distribution = self.plain[query] / self.plain[query].sum()
         odd = [each[query] / each[query].sum() for each in self.special]
         found = [
-            multinomial_argmax_probabilities(law, teachers=self.teachers, sigma=self.sigma, special=s)
-            for s in (law, *odd, *np.eye(10))
+            multinomial_argmax_probabilities(distribution, teachers=self.teachers, sigma=self.sigma, special=s)
+            for s in (distribution, *odd, *np.eye(10))
         ]
         return [float(value) for each in found for value in each]
 
@@ -191,10 +191,12 @@ def measured(scale: TeacherScale, seed: int, execution: Execution) -> Rows:
         found = np.concatenate([np.array(line).reshape(-1, 11) for line in lines]).reshape(4, scale.queries, 11)
         plain, parties = plain[:-1], parties[:, :-1]
         special = found[:, :, :10]
-        laws = np.array(
-            execution.map(Law(teachers, sigma, plain, special), range(scale.queries), title=f"{name}, laws")
+        distributions = np.array(
+            execution.map(
+                Distribution(teachers, sigma, plain, special), range(scale.queries), title=f"{name}, distributions"
+            )
         )
-        rows += _pate(name, laws.reshape(scale.queries, 15, 10), plain, special)
+        rows += _pate(name, distributions.reshape(scale.queries, 15, 10), plain, special)
         moved = [
             Turned(
                 adversary, np.take_along_axis(parties, chosen[place][None], axis=0)[0], found[place, :, 10].astype(int)
@@ -229,15 +231,15 @@ def _parties(x: Any, y: Any, asked: Any, teachers: int) -> NDArray[np.int64]:
     return np.stack([model.predict_proba(asked).argmax(axis=1) for model in models])
 
 
-def _pate(name: str, laws: NDArray[np.float64], plain: Any, special: Any) -> Rows:
+def _pate(name: str, distributions: NDArray[np.float64], plain: Any, special: Any) -> Rows:
     rows: Rows = []
-    always = laws[:, 5:]
+    always = distributions[:, 5:]
     largest = np.max(
         [_larger(always[:, a], always[:, c]) for a in range(10) for c in range(a)], axis=0
     )  # one vote moved from a to c
-    floor = _larger(laws[:, 4], laws[:, 0])
+    floor = _larger(distributions[:, 4], distributions[:, 0])
     for place, adversary in enumerate(ADVERSARIES):
-        one = _larger(laws[:, 1 + place], laws[:, 0])
+        one = _larger(distributions[:, 1 + place], distributions[:, 0])
         smooth = [(each + 0.5) / (each + 0.5).sum(axis=1, keepdims=True) for each in (special[place], plain)]
         rows.append(
             {
@@ -342,7 +344,9 @@ def fixed_rows(
             _, first, place = np.unique(
                 np.concatenate([leak.present, leak.absent], axis=1), axis=0, return_index=True, return_inverse=True
             )
-            found = execution.map(Composed(leak, answers), first.tolist(), title=title)  # each pair of laws once
+            found = execution.map(
+                Composed(leak, answers), first.tolist(), title=title
+            )  # each pair of distributions once
             alone = [found[number][0] for number in place.ravel()]
             chosen, repeats, epsilon = np.array([int(np.argmax(alone))]), answers, max(alone)
         rows.append(
@@ -390,5 +394,5 @@ def teacher_sizes(scale: Any) -> Sizes:
         ("trainings of the special teacher", "not stated", f"{sizes.special} for each query and adversary"),
         ("queries", "1,000", f"{sizes.queries}"),
         ("answers", "1,000", f"{sizes.answers:,}"),
-        ("simulated trials", "1e8 a query", "none: exact laws"),
+        ("simulated trials", "1e8 a query", "none: exact distributions"),
     ]

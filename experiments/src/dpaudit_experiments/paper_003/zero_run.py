@@ -167,7 +167,7 @@ def lines_of(shown: Shown, shift: float, seed: int) -> list[float]:
 
 
 def overlap_of(shift: float) -> tuple[float, float]:
-    """(eta, delta_ds) of the composition, from the law of D x_1 itself."""
+    """(eta, delta_ds) of the composition, from the distribution of D x_1 itself."""
     if not shift:
         return 0.5, 0.0
     edge = shift / 2.0 + stats.norm.isf(SHARE)

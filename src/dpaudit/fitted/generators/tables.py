@@ -37,7 +37,7 @@ def drawn(generator: Any, rows: Any, count: int, *, seed: int) -> Matrix:
 
     A seed goes to whatever takes one (`seed=`, or a parameter `random_state`); of a pair (rows, labels), as mixtures
     return, the rows are taken. They come in random order: mixtures return theirs component by component, and the first
-    of them would follow another law than the last.
+    of them would follow another distribution than the last.
     """
     x = as_rows("rows", rows)
     if not hasattr(generator, "fit"):

@@ -83,7 +83,7 @@ class FittedLanguageModel:
     top: int
 
     def sample(self, count: int, *, seed: int = 0) -> Matrix:
-        """New chunks: each follows a prompt drawn at random, so that they are independent draws of one law."""
+        """New chunks: each follows a prompt drawn at random, so that they are independent draws of one distribution."""
         size = check.count("count", count, low=1)
         chosen = stream(seed, "choice of prompts").integers(len(self.prompts), size=size)
         (drawing,) = distinct_seeds(seed, "tokens that are drawn", 1)

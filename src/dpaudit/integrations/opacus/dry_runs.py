@@ -1,4 +1,4 @@
-"""What one rehearsal of a loop tells: where the data move the model least, and what the loop promises."""
+"""What one dry run of a loop tells: where the data move the model least, and what the loop promises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpaudit.integrations.opacus._loop import Build, Fit, after_release, flat_pa
 def least_updated(build: Build, fit: Fit, dataset: Any, *, seed: int = 0) -> int:
     """The coordinate that training without noise moves least: the sum over steps of |theta_(t+1) - theta_t|, smallest.
 
-    There the data disturb a gradient canary least. One rehearsal, clipped as ever; the first of equals.
+    There the data disturb a gradient canary least. One dry run, clipped as ever; the first of equals.
     """
 
     def prepare(optimizer: Any, loader: Any) -> Callable[[Any], int]:
@@ -42,7 +42,7 @@ def least_updated(build: Build, fit: Fit, dataset: Any, *, seed: int = 0) -> int
 def claim(
     build: Build, fit: Fit, dataset: Any, *, delta: float, relation: Relation | str, seed: int = 0, unit: str = "record"
 ) -> UpperBound:
-    """What this loop promises: `accounting.dp_sgd` of the noise multiplier, rate and number of steps of one rehearsal.
+    """What this loop promises: `accounting.dp_sgd` of the noise multiplier, rate and number of steps of one dry run.
 
     Assumed: every run makes as many steps as this one. Refused where the accountant's theorem does not hold: batches of
     fixed size instead of Poisson samples, and noise multipliers that change on the way.

@@ -1,6 +1,6 @@
 """How models are trained, what is promised for it, and the bugs that can be switched on.
 
-See theory:ground-truth#bug-zoo.
+See theory:ground-truth#known-bugs.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ BUGS = {
     "private_scaling": "all gradients are scaled by the longest one of the batch",
     "summed_augmentations": f"{AUGMENTATIONS} augmentations of each example are clipped one by one and summed",
     "silent_group": "one group of parameters gets no noise",
-    "add_remove_accounting": "accounted for add/remove, sold as protection against substitution",
+    "add_remove_accounting": "accounted for add/remove, claimed as protection against substitution",
     "half_noise": "half the noise",
     "double_clip": "clipped to twice the length that the noise is made for",
     "dataset_normaliser": "the sum is divided by the size of the data set, not by the expected batch size",
 }
-"""Each bug in a sentence: the thirteen rows of theory:ground-truth#bug-zoo in order, then three mutants of any
+"""Each bug in a sentence: the thirteen rows of theory:ground-truth#known-bugs in order, then three mutants of any
 trainer."""
 ROWS = dict(zip(BUGS, map(str, range(1, 14)), strict=False))
-"""Row of theory:ground-truth#bug-zoo by bug."""
+"""Row of theory:ground-truth#known-bugs by bug."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +111,8 @@ class DPSGDConfig:
         )
         if accounted is self.relation:
             return found
-        return accounting.sold_as(found, self.relation)
+        return accounting.claimed_as(found, self.relation)
 
-    def rehearsal(self) -> DPSGDConfig:
+    def dry_run(self) -> DPSGDConfig:
         """The same recipe without noise and without bugs, as an adversary may try it out."""
         return replace(self, noise_multiplier=0.0, bug=None)

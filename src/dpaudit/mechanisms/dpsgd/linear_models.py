@@ -118,7 +118,7 @@ class LinearHead:
 
     With `rotate` and fewer records than features, the parameters are kept in an orthonormal basis whose first axes span
     the records: the matrix products shrink to records by records. Gradient descent, clipping and Gaussian noise look
-    the same in every such basis, so the law of the models is unchanged.
+    the same in every such basis, so the distribution of the models is unchanged.
     """
 
     threaded = True

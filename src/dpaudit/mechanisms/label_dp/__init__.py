@@ -1,4 +1,4 @@
-"""Labels that are private before anybody learns from them: releases with their exact laws, and training on them.
+"""Labels that are private before anybody learns from them: releases with exact distributions, and training on them.
 
 | mechanism | release | promise for replacing one label |
 |---|---|---|
@@ -8,8 +8,8 @@
 | `Alibi` | one-hot labels plus Laplace noise, read by Bayes' rule | epsilon |
 | `Pate` (with `FixMatch`: PATE-FM) | noisy votes of teachers on some rows | epsilon at delta |
 
-Whatever is learnt from a release is post-processing and keeps its epsilon. `releases` has the laws, `priors` what a
-row's label probably is, `learners` and `networks` who learns.
+Whatever is learnt from a release is post-processing and keeps its epsilon. `releases` has the distributions, `priors`
+what a row's label probably is, `learners` and `networks` who learns.
 """
 
 from dpaudit.mechanisms.label_dp.learners import Boosted, Learner, Logistic, Model, Sklearn

@@ -74,12 +74,12 @@ class Sklearn:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same law for every row: all that can be learnt where only one label was released."""
+    """The same distribution for every row: all that can be learnt where only one label was released."""
 
-    law: NDArray[np.float64]
+    distribution: NDArray[np.float64]
 
     def predict_proba(self, x: Any) -> NDArray[np.float64]:
-        return np.tile(self.law, (x.shape[0], 1))
+        return np.tile(self.distribution, (x.shape[0], 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Small convolutional networks in torch (extra `torch`), taught by labels alone or by FixMatch.
+"""Small convolutional networks in torch (extra `torch`), trained on labels alone or by FixMatch.
 
 FixMatch (Sohn et al. 2020): a picture without a label is shown twice, hardly changed and strongly changed. Where the
 network is sure of the first, its guess is the label of the second. Everything runs on one thread, and all randomness is
@@ -136,8 +136,8 @@ class FixMatch:
             likely, labels = guesses.max(dim=1)
             sure = (likely >= self.sure).float()
         strong = module(_strong(free, rng, self.shifts, self.turn))
-        taught = (torch.nn.functional.cross_entropy(strong, labels, reduction="none") * sure).mean()
-        return _cross_entropy(module(_weak(labelled, rng, self.shifts)), targets) + taught
+        learnt = (torch.nn.functional.cross_entropy(strong, labels, reduction="none") * sure).mean()
+        return _cross_entropy(module(_weak(labelled, rng, self.shifts)), targets) + learnt
 
 
 @dataclass(frozen=True, eq=False)

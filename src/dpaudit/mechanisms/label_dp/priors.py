@@ -30,7 +30,7 @@ LEAST = 1e-3
 
 
 class Prior(Protocol):
-    """A law of the labels for each row, and the epsilon that its making spends on the labels that it is shown."""
+    """A distribution of the labels for each row, and the epsilon that its making spends on labels that it is shown."""
 
     @property
     def epsilon(self) -> float: ...
@@ -39,16 +39,16 @@ class Prior(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """The same law for every row: how often each label occurs, as known from elsewhere."""
+    """The same distribution for every row: how often each label occurs, as known from elsewhere."""
 
     shares: Any
     epsilon: float = field(default=0.0, init=False)
 
     def of(self, x: Any, labels: NDArray[np.int64], classes: int, seed: int) -> Categorical:
-        law = check.law("shares", self.shares)
-        if law.size != classes:
-            raise InputError(f"`shares` must be a law of {classes} labels, got {law.size}.")
-        return Categorical(np.tile(law, (len(labels), 1)))
+        distribution = check.distribution("shares", self.shares)
+        if distribution.size != classes:
+            raise InputError(f"`shares` must be a distribution of {classes} labels, got {distribution.size}.")
+        return Categorical(np.tile(distribution, (len(labels), 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +103,6 @@ class Clusters:
 
 
 def possible(probabilities: Any) -> Categorical:
-    """A law in which every label keeps some probability."""
+    """A distribution in which every label keeps some probability."""
     found = np.maximum(np.asarray(probabilities, dtype=np.float64), LEAST)
     return Categorical(found / found.sum(axis=1, keepdims=True))

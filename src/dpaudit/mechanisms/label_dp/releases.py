@@ -1,4 +1,4 @@
-"""Labels as they are released, each mechanism with its exact law: what a learner gets to see instead of the truth.
+"""Labels as they are released, each mechanism with its exact distribution: what a learner sees instead of the truth.
 
 The prior of `PriorResponse` must not come from the labels that are released with it, unless what it cost is paid for:
 `OneStage` does that. Features, other data, and an earlier stage on other rows cost nothing.
@@ -26,11 +26,11 @@ LARGEST_EPSILON = 30.0
 def grid_laplace(rng: np.random.Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Laplace noise on a grid of which 1 is a multiple: P(k cells) falls by e^(-cell / scale) with every cell.
 
-    Numbers of a continuous Laplace law, rounded or not, tell what was added to them: in its tails not every float can
-    come out, so that often only one of v and v - 1 can (theory:ground-truth#bug-zoo, row 17; epsilon 0.1 was refuted by
-    3 million such labels, 17 right guesses of 17). Here a magnitude is a number of whole blocks of cells, geometric,
-    and a place within the block, so every value that has a probability above 2^-50 can come out, and its probability is
-    right.
+    Numbers of a continuous Laplace distribution, rounded or not, tell what was added to them: in its tails not every
+    float can come out, so that often only one of v and v - 1 can (theory:ground-truth#known-bugs, row 17; epsilon 0.1
+    was refuted by 3 million such labels, 17 right guesses of 17). Here a magnitude is a number of whole blocks of
+    cells, geometric, and a place within the block, so every value that has a probability above 2^-50 can come out, and
+    its probability is right.
     """
     cell = min(1.0, 2.0 ** math.floor(math.log2(scale / CELLS)))
     step = cell / scale
@@ -84,7 +84,7 @@ class PriorResponse:
         truth = 1.0 / (1.0 + (sizes - 1) * math.exp(-self._spent))
         return 1 + np.argmax(truth * np.cumsum(descending, axis=1), axis=1)
 
-    def law(self, row: int) -> NDArray[np.float64]:
+    def distribution(self, row: int) -> NDArray[np.float64]:
         """P(released given true label) of one row, one line a true label; lines sum to 1."""
         classes, size = self.prior.classes, int(self.kept()[row])
         among = np.argsort(-self.prior.probabilities[row], kind="stable")[:size]
@@ -160,11 +160,11 @@ class AdditiveLaplace:
 
 
 def corrected(probabilities: Any, *, epsilon: float, floor: float = 0.01) -> NDArray[np.float64]:
-    """What a model of randomised labels says about the true ones: its law through the inverse of the noise.
+    """What a model of randomised labels says about the true ones: its distribution through the inverse of the noise.
 
-    A label is kept with probability a and becomes each of the k - 1 others with b, so the law p of true labels is seen
-    as b + (a - b) p. A model of noisy labels is never surer than the noise allows, but for its own errors, so the
-    inverse is kept at `floor` at least and scaled to 1.
+    A label is kept with probability a and becomes each of the k - 1 others with b, so the distribution p of true labels
+    is seen as b + (a - b) p. A model of noisy labels is never surer than the noise allows, except for its own errors,
+    so the inverse is kept at `floor` at least and scaled to 1.
 
     >>> seen = 1.0 / (1.0 + np.exp([[-1.0, 1.0]]))  # label 0 for sure, through randomised response of epsilon 1
     >>> corrected(seen, epsilon=1.0).round(3).tolist()

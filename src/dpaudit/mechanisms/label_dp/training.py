@@ -115,9 +115,9 @@ class OneStage:
                 epsilon=self.epsilon, classes=self.classes, rows=y.size, noise_scale=self.noise_scale
             )
         else:
-            law = self.prior.of(x, y, self.classes, seed)
+            distribution = self.prior.of(x, y, self.classes, seed)
             left = self.epsilon - self.prior.epsilon
-            response = PriorResponse(epsilon=left, prior=law, noise_scale=self.noise_scale)
+            response = PriorResponse(epsilon=left, prior=distribution, noise_scale=self.noise_scale)
         return response.release(y, _one_seed(seed, "noise of labels"))
 
     def release(self, dataset: Any, seed: int) -> Model:

@@ -1,4 +1,4 @@
-"""Votes in, noisy answers out: the second half of algorithm 1 of paper 002, honest or with a bug of the zoo."""
+"""Votes in, noisy answers out: the second half of algorithm 1 of paper 002, honest or with a bug of the list."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation, UpperBound, relation
-from dpaudit.mechanisms.private_prediction import laws
+from dpaudit.mechanisms.private_prediction import distributions
 
 BUGS = ("one noise for all bins", "noise kept between queries", "threshold without noise")
-"""theory:ground-truth#bug-zoo, rows 6 and 14: what `NoisyVotes(bug=...)` can do wrong."""
+"""theory:ground-truth#known-bugs, rows 6 and 14: what `NoisyVotes(bug=...)` can do wrong."""
 SENSITIVITY = math.sqrt(2.0)
 """A changed vote moves two bins by one each."""
 
@@ -62,9 +62,9 @@ class NoisyVotes:
     relation: Relation = Relation.SUBSTITUTE
 
     def __post_init__(self) -> None:
-        check.number("sigma", self.sigma, low=laws.SMALLEST_SIGMA)
+        check.number("sigma", self.sigma, low=distributions.SMALLEST_SIGMA)
         check.count("classes", self.classes, low=2)
-        check.choice("noise", self.noise, laws.NOISES)
+        check.choice("noise", self.noise, distributions.NOISES)
         object.__setattr__(self, "relation", relation(self.relation))
         if self.bug is not None:
             check.choice("bug", self.bug, BUGS)
@@ -107,11 +107,11 @@ class NoisyVotes:
             raise InputError(f"votes must be lines of {self.classes} counts, got shape {counts.shape}.")
         return counts
 
-    def law(self, votes: Any) -> NDArray[np.float64]:
-        """The exact law of the honest answer to one query; with `confident` its last entry is no answer."""
+    def distribution(self, votes: Any) -> NDArray[np.float64]:
+        """The exact distribution of the honest answer to one query; with `confident` its last entry is no answer."""
         if self.confident is None:
-            return laws.noisy_argmax_probabilities(votes, sigma=self.sigma, noise=self.noise)
-        return laws.confident_argmax_probabilities(
+            return distributions.noisy_argmax_probabilities(votes, sigma=self.sigma, noise=self.noise)
+        return distributions.confident_argmax_probabilities(
             votes, sigma=self.sigma, threshold=self.confident.threshold, threshold_sigma=self.confident.sigma
         )
 

@@ -64,7 +64,7 @@ class RandomTeachers:
     """PATE: each row goes to one of `teachers` at random, and each learns from its own.
 
     Rows are dealt one by one: a record more at the end, or another one in the place of one, leaves all others where
-    they were and changes one teacher. Without one of the others the law is the same, not the deal of a seed.
+    they were and changes one teacher. Without one of the others the distribution is the same, not the deal of a seed.
     """
 
     learner: Learner

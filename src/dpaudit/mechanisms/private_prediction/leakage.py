@@ -1,11 +1,11 @@
-"""What an attack instance leaks, exactly, once the laws of its answers in both worlds are known.
+"""What an attack instance leaks, exactly, once the distributions of its answers in both worlds are known.
 
 See theory:private-prediction#composition.
 
 Independent answers compose: their Renyi divergences add, and their epsilon at delta comes from composing privacy
 losses, never from a Renyi conversion. Answers that share random teachers do not: there the sum of divergences can be
 far above the joint one, and is refused. Where the hidden state and the answers given it are known, `mixed_answers`
-has the joint law.
+has the joint distribution.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, round_down, round_up
 from dpaudit.bounds import Relation, relation
 from dpaudit.mechanisms.private_prediction.answers import Confident, NoisyVotes
-from dpaudit.mechanisms.private_prediction.laws import noisy_argmax_probabilities
+from dpaudit.mechanisms.private_prediction.distributions import noisy_argmax_probabilities
 from dpaudit.tradeoff import as_orders, renyi_divergence
 
 __all__ = ["Leakage", "Leaked", "both_ways", "data_dependent_renyi", "mixed_answers", "vote_leakage"]
 
 RAREST = 1e-250
 MOST_OUTCOMES = 2_000_000
-"""Different counts of answers that a joint law may have."""
+"""Different counts of answers that a joint distribution may have."""
 SHARED = "answers that share random teachers do not compose: the sum of their divergences may exceed the joint one."
 
 
@@ -45,7 +45,7 @@ class Leaked:
     epsilon, above
         It is at least `epsilon` and at most `above`: privacy losses were composed once rounded down and once up.
     assumptions
-        What the laws of the answers rest on; none where they are exact. With some it is an estimate.
+        What the distributions of the answers rest on; none where they are exact. With some it is an estimate.
     """
 
     epsilon: float
@@ -68,17 +68,17 @@ class Leaked:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Leakage:
-    """Answers in two worlds: one pair of laws a query.
+    """Answers in two worlds: one pair of distributions a query.
 
     Attributes
     ----------
     present, absent
-        Laws (queries, answers) of each answer alone, in the world with the record and in that without.
+        Distributions (queries, answers) of each answer alone, in the world with the record and in that without.
     shared
-        Whether the answers hang on the same random teachers; they then have no law together that could be had from
-        these.
+        Whether the answers hang on the same random teachers; they then have no distribution together that could be had
+        from these.
     assumptions
-        What the laws rest on, where they were fitted: whatever is read off them is then an estimate.
+        What the distributions rest on, where they were fitted: whatever is read off them is then an estimate.
     """
 
     present: Any
@@ -91,8 +91,8 @@ class Leakage:
         both = [np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in (self.present, self.absent)]
         if both[0].shape != both[1].shape:
             raise InputError(f"`present` and `absent` must have one shape, got {both[0].shape} and {both[1].shape}.")
-        for name, laws in zip(("present", "absent"), both, strict=True):
-            checked = np.stack([check.law(name, law) for law in laws])
+        for name, distributions in zip(("present", "absent"), both, strict=True):
+            checked = np.stack([check.distribution(name, distribution) for distribution in distributions])
             object.__setattr__(self, name, check.read_only(checked))
         object.__setattr__(self, "relation", relation(self.relation))
 
@@ -132,7 +132,8 @@ class Leakage:
     def _refuse_shared(self, repeats: int) -> None:
         if self.shared and len(self) * repeats > 1:
             raise InputError(
-                SHARED, "`mixed_answers` has the joint law where the hidden votes are known; `each` is always valid."
+                SHARED,
+                "`mixed_answers` has the joint distribution where the hidden votes are known; `each` is always valid.",
             )
 
 
@@ -156,27 +157,35 @@ def vote_leakage(
     answer is an answer too.
     """
     mechanism = NoisyVotes(sigma=sigma, classes=np.atleast_2d(present).shape[1], noise=noise, confident=confident)
-    laws = [[mechanism.law(line) for line in np.atleast_2d(votes)] for votes in (present, absent)]
-    _refuse_underflow(np.array(laws))
-    return Leakage(present=laws[0], absent=laws[1], shared=False, relation=relation)
+    distributions = [[mechanism.distribution(line) for line in np.atleast_2d(votes)] for votes in (present, absent)]
+    _refuse_underflow(np.array(distributions))
+    return Leakage(present=distributions[0], absent=distributions[1], shared=False, relation=relation)
 
 
 def mixed_answers(
     present: Any, absent: Any, answers: Any, *, repeats: int, relation: Relation | str = Relation.SUBSTITUTE
 ) -> Leakage:
-    """The joint law of one query asked again and again, where a hidden state is drawn once and then answers are.
+    """The joint distribution of one query asked again and again: a hidden state is drawn once, then answers are.
 
-    `present` and `absent` are the laws of the hidden state (the votes, or the teachers) in both worlds, and
-    `answers[h]` the law of an answer given state h. How often each answer comes is all there is to see, and its law is
-    a mixture of multinomial ones. Outcomes that are next to impossible in both worlds are joined with the likeliest.
+    `present` and `absent` are the distributions of the hidden state (the votes, or the teachers) in both worlds, and
+    `answers[h]` the distribution of an answer given state h. How often each answer comes is all there is to see, and
+    its distribution is a mixture of multinomial ones. Outcomes that are next to impossible in both worlds are joined
+    with the likeliest.
 
     >>> coin = [[0.9, 0.1], [0.1, 0.9]]  # each answer flips the hidden bit with probability 0.1
     >>> joint = mixed_answers([0.4, 0.6], [0.5, 0.5], coin, repeats=50)
     >>> joint.together(2.0).round(4).tolist()
     [0.0392]
     """
-    hidden = [check.law(name, law) for name, law in (("present", present), ("absent", absent))]
-    given = np.stack([check.law("answers", law) for law in np.atleast_2d(np.asarray(answers, dtype=np.float64))])
+    hidden = [
+        check.distribution(name, distribution) for name, distribution in (("present", present), ("absent", absent))
+    ]
+    given = np.stack(
+        [
+            check.distribution("answers", distribution)
+            for distribution in np.atleast_2d(np.asarray(answers, dtype=np.float64))
+        ]
+    )
     count = check.count("repeats", repeats, low=1)
     check.same_length(present=hidden[0], absent=hidden[1], answers=given)
     size = math.comb(count + given.shape[1] - 1, given.shape[1] - 1)
@@ -187,17 +196,23 @@ def mixed_answers(
         )
     seen = _compositions(count, given.shape[1])
     ways = special.gammaln(count + 1.0) - special.gammaln(seen + 1.0).sum(axis=1)
-    logs = np.stack([special.xlogy(seen, law).sum(axis=1) for law in given], axis=1)
+    logs = np.stack([special.xlogy(seen, distribution).sum(axis=1) for distribution in given], axis=1)
     with np.errstate(divide="ignore"):
-        both = np.stack([special.logsumexp(ways[:, None] + logs + np.log(law), axis=1) for law in hidden])
+        both = np.stack(
+            [special.logsumexp(ways[:, None] + logs + np.log(distribution), axis=1) for distribution in hidden]
+        )
     tiny = both < math.log(RAREST)
     alone = tiny & (both > -np.inf) & ~tiny[::-1]  # rare in one world only: its ratio matters
     if np.any(alone):
         _refuse_underflow(np.zeros(1))
-    laws = np.where(tiny, 0.0, np.exp(both))  # what is rare in both goes to the likeliest outcome: no more leaks
-    laws[:, np.argmax(laws.sum(axis=0))] += 1.0 - laws.sum(axis=1)
-    seen_ever = laws.sum(axis=0) > 0.0
-    return Leakage(present=laws[0, seen_ever], absent=laws[1, seen_ever], shared=True, relation=relation)
+    distributions = np.where(
+        tiny, 0.0, np.exp(both)
+    )  # what is rare in both goes to the likeliest outcome: no more leaks
+    distributions[:, np.argmax(distributions.sum(axis=0))] += 1.0 - distributions.sum(axis=1)
+    seen_ever = distributions.sum(axis=0) > 0.0
+    return Leakage(
+        present=distributions[0, seen_ever], absent=distributions[1, seen_ever], shared=True, relation=relation
+    )
 
 
 def _refuse_underflow(found: NDArray[np.float64]) -> None:

@@ -1,10 +1,10 @@
-"""Votes of randomly trained teachers as laws, estimated from trainings.
+"""Votes of randomly trained teachers as distributions, estimated from trainings.
 
-Paper 002 puts the most likely laws into its simulation and audits that. Two samples of one law never give the same
-estimate, so the difference of two estimates alone is then "detected" (theory:private-prediction#estimated-votes):
-`leakage`, which does the same exactly instead of by simulation, is an estimate. `bound` is about less, and holds: given
-the votes of all other teachers, the law of the one that sees the record is bounded by exact limits in both worlds, and
-the least divergence within them is reported.
+Paper 002 puts the most likely distributions into its simulation and audits that. Two samples of one distribution never
+give the same estimate, so the difference of two estimates alone is then "detected"
+(theory:private-prediction#estimated-votes): `leakage`, which does the same exactly instead of by simulation, is an
+estimate. `bound` is about less, and holds: given the votes of all other teachers, the distribution of the one that sees
+the record is bounded by exact limits in both worlds, and the least divergence within them is reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption
 from dpaudit.bounds import Relation, RenyiBound, relation
-from dpaudit.mechanisms.private_prediction.laws import (
+from dpaudit.mechanisms.private_prediction.distributions import (
     multinomial_argmax_probabilities,
     noisy_argmax_probabilities,
 )
@@ -45,8 +45,8 @@ SPECIAL = Assumption(
     theory="theory:private-prediction#estimated-votes",
 )
 FITTED = Assumption(
-    id="fitted-vote-laws",
-    sentence="the laws of a vote are the shares of the trainings",
+    id="fitted-vote-distributions",
+    sentence="the distributions of a vote are the shares of the trainings",
     answered_by="developer",
     theory="theory:private-prediction#estimated-votes",
 )
@@ -93,14 +93,18 @@ class VoteModel:
         return int(self.plain.size)
 
     def leakage(self) -> Leakage:
-        """Exact under the estimated laws: an estimate of what one answer leaks. More answers share their teachers."""
-        law, odd = self.plain / self.plain.sum(), self.special / self.special.sum()
-        laws = [
-            multinomial_argmax_probabilities(law, teachers=self.teachers, sigma=self.sigma, special=special)
-            for special in (odd, law)
+        """Exact under the estimated distributions: an estimate of what one answer leaks. More share teachers."""
+        distribution, odd = self.plain / self.plain.sum(), self.special / self.special.sum()
+        distributions = [
+            multinomial_argmax_probabilities(distribution, teachers=self.teachers, sigma=self.sigma, special=special)
+            for special in (odd, distribution)
         ]
         return Leakage(
-            present=laws[0], absent=laws[1], shared=True, relation=self.relation, assumptions=(FITTED, INDEPENDENT)
+            present=distributions[0],
+            absent=distributions[1],
+            shared=True,
+            relation=self.relation,
+            assumptions=(FITTED, INDEPENDENT),
         )
 
     def bound(self, *, others: Any, event: int, orders: Any, confidence: float = 0.95) -> RenyiBound:
@@ -108,9 +112,10 @@ class VoteModel:
 
         It is the 2-cut of the answer `event`, fixed before the trainings, which the record is taken to make likelier.
         `plain` and `special` must then be votes of *the* teacher that gets the record, over independent trainings
-        without and with it: its law lies in a box with probability `confidence`, by exact limits for every class in
-        both worlds. P(event) is linear in that law, so its least value with the record and its largest without are
-        found at once, and the nearest corner has the least divergence (theory:private-prediction#two-cut).
+        without and with it: its distribution lies in a box with probability `confidence`, by exact limits for every
+        class in both worlds. P(event) is linear in that distribution, so its least value with the record and its
+        largest without are found at once, and the nearest corner has the least divergence
+        (theory:private-prediction#two-cut).
         """
         rest = check.votes("others", others)
         if rest.size != self.classes or rest.sum() != self.teachers - 1:
@@ -132,7 +137,7 @@ class VoteModel:
             divergences=tuple(found),
             confidence=confidence,
             relation=relation(self.relation),
-            method="2-cut of one answer, one teacher's vote law within exact limits",
+            method="2-cut of one answer, one teacher's vote distribution within exact limits",
             guarantee="conditional",
             assumptions=(GIVEN, SPECIAL),
             selection=f"answer {event}, fixed in advance",
@@ -146,14 +151,14 @@ def _box(counts: NDArray[np.float64], level: float) -> tuple[NDArray[np.float64]
 
 
 def _extreme(values: NDArray[np.float64], lower: Any, upper: Any, *, largest: bool) -> float:
-    """The extreme of sum p_j values_j over laws p between the limits: what is free goes to the best values first.
+    """The extreme of sum p_j values_j over distributions p between the limits: what is free goes to the best values.
 
     >>> _extreme(np.array([0.1, 0.9]), np.array([0.2, 0.3]), np.array([0.7, 0.8]), largest=True).__round__(6)
     0.74
     """
-    law, free = np.array(lower, dtype=np.float64), 1.0 - float(np.sum(lower))
+    distribution, free = np.array(lower, dtype=np.float64), 1.0 - float(np.sum(lower))
     for place in np.argsort(-values if largest else values, kind="stable"):
         added = min(free, float(upper[place] - lower[place]))
-        law[place] += added
+        distribution[place] += added
         free -= added
-    return float(law @ values)
+    return float(distribution @ values)

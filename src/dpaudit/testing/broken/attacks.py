@@ -1,6 +1,6 @@
-"""The bug zoo of DP-SGD: each bug of the batched trainer beside the attack that shows it.
+"""The list of bugs of DP-SGD: each bug of the batched trainer beside the attack that shows it.
 
-See theory:ground-truth#bug-zoo, rows 1 to 13.
+See theory:ground-truth#known-bugs, rows 1 to 13.
 
     from dpaudit import games
     from dpaudit.testing.broken import attacks as broken
@@ -45,7 +45,7 @@ class TrainerBug:
 
     @property
     def row(self) -> str:
-        """Row of theory:ground-truth#bug-zoo."""
+        """Row of theory:ground-truth#known-bugs."""
         return ROWS[self.name]
 
     @property
@@ -60,7 +60,7 @@ class TrainerBug:
 
     @property
     def attack(self) -> dict[str, Any]:
-        """The fields of a `games.TrainedRuns` but for the recipe and the runs."""
+        """The fields of a `games.TrainedRuns` except for the recipe and the runs."""
         return {"x": self.x, "y": self.y, "canary": self.canary, "score": self.score}
 
 

@@ -1,6 +1,6 @@
-"""The bug zoo: each bug beside its honest twin, two neighbouring data sets and the attack that shows it.
+"""The list of bugs: each bug beside its honest twin, two neighbouring data sets and the attack that shows it.
 
-See theory:ground-truth#bug-zoo.
+See theory:ground-truth#known-bugs.
 
 from dpaudit import games
 from dpaudit.testing.broken import mechanisms as broken
@@ -60,7 +60,7 @@ class Specimen:
 
     @property
     def attack(self) -> dict[str, Any]:
-        """The fields of a `games.Distinguisher` but for the mechanism."""
+        """The fields of a `games.Distinguisher` except for the mechanism."""
         return {"present": self.present, "absent": self.absent, "statistic": self.statistic}
 
 
@@ -118,7 +118,7 @@ def specimens(rows: NDArray[np.float64] | None = None) -> dict[str, Specimen]:
         ),
         Specimen(
             row="13",
-            bug="add/remove accounting sold as protection against substitution",
+            bug="add/remove accounting claimed as protection against substitution",
             broken=replace(pair, accounted=Relation.ADD_REMOVE),
             honest=pair,
             **swapped,

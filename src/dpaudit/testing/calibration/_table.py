@@ -120,7 +120,7 @@ def _texts(row: Row) -> list[str]:
 
 
 def allowed_over_claims(trials: int, confidence: float) -> int:
-    """The largest number of over-claims that a valid bound shows but for one table in 10,000.
+    """The largest number of over-claims that a valid bound shows except for one table in 10,000.
 
     >>> [allowed_over_claims(n, 0.95) for n in (400, 1000, 2000)]
     [38, 77, 138]

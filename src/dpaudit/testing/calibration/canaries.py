@@ -116,14 +116,14 @@ def _output_cells(confidence: float) -> Iterable[Cell]:
     twice = ground_truth.NoisyVotes(queries=2)
     renyi = partial(_divergence, confidence=confidence)
     for truth in (votes, idle):
-        value = float(renyi_divergence(*truth.laws, orders=[2.0])[0])
+        value = float(renyi_divergence(*truth.distributions, orders=[2.0])[0])
         yield Cell("renyi_from_outputs", "2-cut, every answer", truth, value, renyi)
         yield Cell(
             "renyi_from_outputs", "2-cut, one event given", truth, value, partial(renyi, event=1, direction="absent")
         )
         box = partial(renyi, cuts="all")
         yield Cell("renyi_from_outputs", "k-cut, exact box", truth, value, box, quick=SLOW)
-    double = 2.0 * float(renyi_divergence(*twice.laws, orders=[2.0])[0])
+    double = 2.0 * float(renyi_divergence(*twice.distributions, orders=[2.0])[0])
     yield Cell(
         "renyi_from_outputs", "2-cut, two independent queries added", twice, double, partial(renyi, compose=True)
     )
@@ -182,7 +182,7 @@ def _algorithm_8(evidence: MemberScores, *, share: float, confidence: float) -> 
 
 
 def _best_tampering(evidence: MemberScores, *, confidence: float) -> float:
-    """Theorem 5.1.1 with the binomial law: exact for one draw of the tampering, and the best of 20 draws is taken."""
+    """Theorem 5.1.1 with the binomial distribution: exact for one draw of the tampering; the best of 20 is taken."""
     odds = special.logit(evidence.propensity)
     right = (odds > 0.0) == evidence.member
     return max(_tampered_bound(np.abs(odds), right, seed, confidence) for seed in range(20))

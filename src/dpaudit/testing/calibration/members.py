@@ -28,7 +28,7 @@ class ObservedLabels:
 
     `off` moves the probability of class 1 of half the rows up and of the others down: a total variation of `off` a row,
     but where 0 or 1 cuts it. `told` says what the auditor answers for: "tau", "ratio" (the exact log-ratio of each
-    row's law, at its worst value), or nothing. `rows_a_user` rows share a user, and a coin.
+    row's distribution, at its worst value), or nothing. `rows_a_user` rows share a user, and a coin.
     """
 
     epsilon: float
@@ -51,20 +51,20 @@ class ObservedLabels:
         return ApproximateDP(self.epsilon * self.rows_a_user)
 
     def game(self, rng: Generator) -> Observational:
-        x, labels, law = gaussian_mixture(self.rows, 2, rng)
-        law = law.astype(np.float64)
+        x, labels, distribution = gaussian_mixture(self.rows, 2, rng)
+        distribution = distribution.astype(np.float64)
         keep = 1.0 / (1.0 + np.exp(-self.epsilon))
         released = np.where(rng.random(self.rows) < keep, labels, 1 - labels)
         channel = np.where(np.arange(2) == released[:, None], keep, 1.0 - keep)
-        moved = np.clip(law[:, 1] + self.off * np.where(np.arange(self.rows) % 2, 1.0, -1.0), 0.02, 0.98)
-        counterfactual = law if not self.off else np.stack([1.0 - moved, moved], axis=1)
-        shift = float(np.abs(counterfactual - law)[:, 1].mean()) if self.told == "tau" else 0.0
-        ratio = np.abs(np.log(law / counterfactual)).max(axis=1) if self.told == "ratio" else None
+        moved = np.clip(distribution[:, 1] + self.off * np.where(np.arange(self.rows) % 2, 1.0, -1.0), 0.02, 0.98)
+        counterfactual = distribution if not self.off else np.stack([1.0 - moved, moved], axis=1)
+        shift = float(np.abs(counterfactual - distribution)[:, 1].mean()) if self.told == "tau" else 0.0
+        ratio = np.abs(np.log(distribution / counterfactual)).max(axis=1) if self.told == "ratio" else None
         users = self.rows_a_user > 1
         return Observational(
             values=labels,
             counterfactual=Categorical(counterfactual),
-            target=posterior(channel, Categorical(law)),
+            target=posterior(channel, Categorical(distribution)),
             features=x,
             shift=shift,
             log_ratio=ratio,
@@ -78,7 +78,7 @@ class ObservedLabels:
 
 @dataclass(frozen=True)
 class BlindLabels:
-    """The blind attack on the same game: the proxy is right, or off by a tau that is answered for."""
+    """The blind baseline on the same game: the proxy is right, or off by a tau that is answered for."""
 
     truth: ObservedLabels
 

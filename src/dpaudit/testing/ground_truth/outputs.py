@@ -22,20 +22,20 @@ from dpaudit.tradeoff import ApproximateDP, Gaussian, TradeOff
 class ShiftedMembers:
     """Members and non-members that differ by themselves: log-odds N(0, spread^2), known exactly.
 
-    The model adds randomised response (`law` "response") or Gaussian noise ("Gaussian") on each membership. A Bayes
-    attack adds what the features say; otherwise the attack uses the model's evidence alone.
+    The model adds randomised response (`distribution` "response") or Gaussian noise ("Gaussian") on each membership. A
+    Bayes attack adds what the features say; otherwise the attack uses the model's evidence alone.
     """
 
     parameter: float = 1.0
     rows: int = 600
     spread: float = 1.0
-    law: str = "response"
+    distribution: str = "response"
     bayes: bool = False
 
     @property
     def name(self) -> str:
         kind = (
-            f"{self.law} {'epsilon' if self.law == 'response' else 'mu'}={self.parameter:g}"
+            f"{self.distribution} {'epsilon' if self.distribution == 'response' else 'mu'}={self.parameter:g}"
             if self.parameter
             else "no leakage"
         )
@@ -44,7 +44,7 @@ class ShiftedMembers:
 
     @property
     def curve(self) -> TradeOff:
-        return ApproximateDP(self.parameter) if self.law == "response" else Gaussian(self.parameter)
+        return ApproximateDP(self.parameter) if self.distribution == "response" else Gaussian(self.parameter)
 
     def sample(self, rng: Generator) -> MemberScores:
         odds = rng.normal(scale=self.spread, size=self.rows)
@@ -58,7 +58,7 @@ class ShiftedMembers:
 
     def _evidence(self, signs: NDArray[np.float64], rng: Generator) -> NDArray[np.float64]:
         """The log-likelihood ratio that the model gives away."""
-        if self.law == "Gaussian":
+        if self.distribution == "Gaussian":
             return self.parameter * (0.5 * self.parameter * signs + rng.normal(size=signs.size))
         answers = np.where(rng.random(signs.size) < special.expit(self.parameter), signs, -signs)
         return answers * (self.parameter or 1.0)
@@ -168,7 +168,7 @@ class SignSumMembers(SignSum):
 
 @dataclass(frozen=True)
 class NoisyVotes:
-    """The noisy argmax of two neighbouring histograms, asked `queries` times with fresh noise; its law is exact."""
+    """The noisy argmax of two neighbouring histograms, asked `queries` times with fresh noise: exact probabilities."""
 
     present: tuple[float, ...] = (14.0, 12.0, 10.0, 8.0, 6.0)
     absent: tuple[float, ...] = (13.0, 13.0, 10.0, 8.0, 6.0)
@@ -183,12 +183,12 @@ class NoisyVotes:
         return f"noisy argmax sigma={self.sigma:g}{same}{many}, {self.trials} trials"
 
     @property
-    def laws(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def distributions(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         p, q = (noisy_argmax_probabilities(votes, sigma=self.sigma) for votes in (self.present, self.absent))
         return p / p.sum(), q / q.sum()
 
     def sample(self, rng: Generator) -> OutputCounts:
-        p, q = (rng.multinomial(self.trials, law, size=self.queries) for law in self.laws)
+        p, q = (rng.multinomial(self.trials, distribution, size=self.queries) for distribution in self.distributions)
         return OutputCounts(present=p, absent=q, relation=Relation.SUBSTITUTE, independent=True)
 
 

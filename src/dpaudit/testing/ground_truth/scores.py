@@ -269,24 +269,24 @@ class KaryResponseCanaries:
 
 @dataclass(frozen=True)
 class NoisyCanaries:
-    """Independent noisy sums along orthonormal canaries: score = 1{included} + noise of the given law."""
+    """Independent noisy sums along orthonormal canaries: score = 1{included} + noise of the given distribution."""
 
     parameter: float = 1.0
     canaries: int = 1000
-    law: str = "Gaussian"
+    distribution: str = "Gaussian"
 
     @property
     def name(self) -> str:
-        symbol = "mu" if self.law == "Gaussian" else "epsilon"
-        return f"{self.law} {symbol}={self.parameter:g}, {self.canaries} canaries"
+        symbol = "mu" if self.distribution == "Gaussian" else "epsilon"
+        return f"{self.distribution} {symbol}={self.parameter:g}, {self.canaries} canaries"
 
     @property
     def curve(self) -> TradeOff:
-        return Gaussian(self.parameter) if self.law == "Gaussian" else Laplace(self.parameter)
+        return Gaussian(self.parameter) if self.distribution == "Gaussian" else Laplace(self.parameter)
 
     def sample(self, rng: Generator) -> CanaryScores:
         included, _ = _coins(self.canaries, rng)
-        noise = rng.normal(size=self.canaries) if self.law == "Gaussian" else rng.laplace(size=self.canaries)
+        noise = rng.normal(size=self.canaries) if self.distribution == "Gaussian" else rng.laplace(size=self.canaries)
         return CanaryScores(scores=self.parameter * included + noise, included=included, relation=Relation.ADD_REMOVE)
 
 

@@ -1,10 +1,10 @@
-"""Exact output laws of noisy votes (theory:private-prediction#fixed-votes, and on).
+"""Exact output distributions of noisy votes (theory:private-prediction#fixed-votes, and on).
 
-| votes | noise | law |
+| votes | noise | distribution |
 |---|---|---|
 | one histogram | Gaussian or Laplace | `noisy_argmax_probabilities` |
 | one histogram, answered only where enough teachers agree | Gaussian | `confident_argmax_probabilities` |
-| independent teachers with one law, perhaps one of them odd | Gaussian | `multinomial_argmax_probabilities` |
+| independent teachers with one distribution, perhaps one of them odd | Gaussian | `multinomial_argmax_probabilities` |
 | the nearest neighbours of a random subsample | Gaussian | `knn_argmax_probabilities` |
 """
 
@@ -93,40 +93,42 @@ def confident_argmax_probabilities(
 def knn_argmax_probabilities(
     probabilities: Any, *, neighbors: int, sigma: float, last: Any, label: int | None = None, inclusion: float = 0.0
 ) -> NDArray[np.float64]:
-    """Private-kNN's answer: k - 1 votes by one law, the k-th neighbour's by `last`, unless a new point takes its place.
+    """Private-kNN's answer: k - 1 votes by one distribution, the k-th neighbour's by `last`, or a new point's instead.
 
     With probability `inclusion` (`knn_inclusion_probability`) the new point, labelled `label`, is among the k nearest
     and pushes the last one out. (The paper subtracts a vote that may not be there: theory:errata#002-12.)
     """
-    law, own = check.law("probabilities", probabilities), check.law("last", last)
+    distribution, own = check.distribution("probabilities", probabilities), check.distribution("last", last)
     share = check.number("inclusion", inclusion, low=0.0, high=1.0)
     if label is not None:
-        own = (1.0 - share) * own + share * np.eye(law.size)[check.count("label", label, high=law.size - 1)]
+        own = (1.0 - share) * own + share * np.eye(distribution.size)[
+            check.count("label", label, high=distribution.size - 1)
+        ]
     elif share:
         raise InputError(f"`label` must say how the new point is labelled, as `inclusion` is {share:g}; got none.")
-    return multinomial_argmax_probabilities(law, teachers=neighbors, sigma=sigma, special=own)
+    return multinomial_argmax_probabilities(distribution, teachers=neighbors, sigma=sigma, special=own)
 
 
 def multinomial_argmax_probabilities(
     probabilities: Any, *, teachers: int, sigma: float, special: Any = None
 ) -> NDArray[np.float64]:
-    """The law of the noisy argmax when `teachers` independent teachers vote by `probabilities`, exact.
+    """The distribution of the noisy argmax when `teachers` independent teachers vote by `probabilities`, exact.
 
     See theory:private-prediction#multinomial-votes.
 
-    With `special`, one of the teachers votes by that law instead. Poissonised generating functions: with the noisy
-    maximum at x, P(Y = c) is the coefficient of z^k in a_c prod_(i != c) A_i, integrated over x; products of all but
-    one factor come from prefixes and suffixes, and every term is positive, so rare classes keep their digits.
+    With `special`, one of the teachers votes by that distribution instead. Poissonised generating functions: with the
+    noisy maximum at x, P(Y = c) is the coefficient of z^k in a_c prod_(i != c) A_i, integrated over x; products of all
+    but one factor come from prefixes and suffixes, and every term is positive, so rare classes keep their digits.
     """
-    law = check.law("probabilities", probabilities)
+    distribution = check.distribution("probabilities", probabilities)
     k = check.count("teachers", teachers, low=1)
     sigma = check.number("sigma", sigma, low=k / MOST_RATIO)
-    odd = None if special is None else check.law("special", special)
-    if odd is not None and odd.size != law.size:
-        raise InputError(f"`special` must be a law over the same {law.size} classes, got {odd.size}.")
+    odd = None if special is None else check.distribution("special", special)
+    if odd is not None and odd.size != distribution.size:
+        raise InputError(f"`special` must be a distribution over the same {distribution.size} classes, got {odd.size}.")
     x, scale = _panels(-REACH * sigma, k + REACH * sigma, math.ceil((k / sigma + 2.0 * REACH) / 8.0))
     degree = k if odd is None else k - 1
-    masses = _poisson(np.arange(degree + 1)[None, :], (k * law)[:, None])
+    masses = _poisson(np.arange(degree + 1)[None, :], (k * distribution)[:, None])
     plain = _coefficients(x, masses, sigma, shift=0.0)
     moved = None if odd is None else _coefficients(x, masses, sigma, shift=1.0)
     found = _coefficient_of_argmax(plain, moved, odd, degree)

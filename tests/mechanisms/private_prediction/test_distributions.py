@@ -1,4 +1,4 @@
-"""Exact output laws against enumeration, quadrature and simulation."""
+"""Exact output distributions against enumeration, quadrature and simulation."""
 
 import itertools
 import math
@@ -30,13 +30,15 @@ def test_one_histogram_against_quadrature():
         assert found[c] == pytest.approx(integrate.quad(density, -20, 30)[0], rel=1e-8)
 
 
-def enumerated(law, teachers, sigma, special=None):
-    total = np.zeros(len(law))
+def enumerated(distribution, teachers, sigma, special=None):
+    total = np.zeros(len(distribution))
     free = teachers - (special is not None)
-    for counts in itertools.product(range(free + 1), repeat=len(law)):
+    for counts in itertools.product(range(free + 1), repeat=len(distribution)):
         if sum(counts) != free:
             continue
-        weight = math.factorial(free) * np.prod([p**h / math.factorial(h) for p, h in zip(law, counts, strict=True)])
+        weight = math.factorial(free) * np.prod(
+            [p**h / math.factorial(h) for p, h in zip(distribution, counts, strict=True)]
+        )
         for j, extra in enumerate(special if special is not None else [1.0]):
             votes = np.array(counts, dtype=float)
             if special is not None:
@@ -48,35 +50,39 @@ def enumerated(law, teachers, sigma, special=None):
 @pytest.mark.parametrize("special", [None, [0.1, 0.1, 0.3, 0.5], [0.0, 0.0, 0.0, 1.0]])
 # theory:private-prediction#multinomial-votes
 def test_multinomial_votes_against_enumeration(special):
-    law = [0.4, 0.3, 0.2, 0.1]
-    found = mechanisms.multinomial_argmax_probabilities(law, teachers=6, sigma=1.3, special=special)
-    np.testing.assert_allclose(found, enumerated(law, 6, 1.3, special), rtol=1e-12)
+    distribution = [0.4, 0.3, 0.2, 0.1]
+    found = mechanisms.multinomial_argmax_probabilities(distribution, teachers=6, sigma=1.3, special=special)
+    np.testing.assert_allclose(found, enumerated(distribution, 6, 1.3, special), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("teachers", "sigma"), [(250, 40.0), (250, 20.0), (200, 25.0), (50, 1.0), (1, 3.0)])
 def test_laws_sum_to_one(teachers, sigma):
-    law = np.random.default_rng(0).dirichlet(np.ones(10))
+    distribution = np.random.default_rng(0).dirichlet(np.ones(10))
     odd = np.eye(10)[9]
     for special in (None, odd):
-        found = mechanisms.multinomial_argmax_probabilities(law, teachers=teachers, sigma=sigma, special=special)
+        found = mechanisms.multinomial_argmax_probabilities(
+            distribution, teachers=teachers, sigma=sigma, special=special
+        )
         assert abs(found.sum() - 1) < 1e-12
         assert found.min() > 0
 
 
 def test_multinomial_votes_against_simulation(rng):
-    law, teachers, sigma, trials = np.array([0.5, 0.3, 0.2]), 40, 6.0, 200_000
-    votes = rng.multinomial(teachers - 1, law, size=trials) + rng.multinomial(1, [0.0, 0.0, 1.0], size=trials)
+    distribution, teachers, sigma, trials = np.array([0.5, 0.3, 0.2]), 40, 6.0, 200_000
+    votes = rng.multinomial(teachers - 1, distribution, size=trials) + rng.multinomial(1, [0.0, 0.0, 1.0], size=trials)
     winners = np.argmax(votes + rng.normal(scale=sigma, size=votes.shape), axis=1)
-    exact = mechanisms.multinomial_argmax_probabilities(law, teachers=teachers, sigma=sigma, special=[0, 0, 1.0])
+    exact = mechanisms.multinomial_argmax_probabilities(
+        distribution, teachers=teachers, sigma=sigma, special=[0, 0, 1.0]
+    )
     assert stats.chisquare(np.bincount(winners, minlength=3), exact * trials).pvalue > 1e-4
 
 
 def test_data_processing():
-    law, odd = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
-    plain = mechanisms.multinomial_argmax_probabilities(law, teachers=20, sigma=2.0)
-    moved = mechanisms.multinomial_argmax_probabilities(law, teachers=20, sigma=2.0, special=odd)
+    distribution, odd = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.2, 0.6])
+    plain = mechanisms.multinomial_argmax_probabilities(distribution, teachers=20, sigma=2.0)
+    moved = mechanisms.multinomial_argmax_probabilities(distribution, teachers=20, sigma=2.0, special=odd)
     seen = da.renyi_divergence(moved / moved.sum(), plain / plain.sum(), orders=[2.0])
-    assert 0 < seen < da.renyi_divergence(odd, law, orders=[2.0])
+    assert 0 < seen < da.renyi_divergence(odd, distribution, orders=[2.0])
 
 
 def test_k_nearest_inclusion(rng):
