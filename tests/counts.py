@@ -41,7 +41,7 @@ SUBJECTS = {"game", "evidence", "bound", "found", "source", "played", "seen", "o
 """Names that stand for a game, evidence or a bound."""
 WORDS, BODY, FILE = 5, 60, 600
 LEVELS = {
-    0: "_validate _files _compute _binomial tradeoff",
+    0: "_validate _files _binomial tradeoff",
     1: "assumptions bounds evidence record execution counterfactuals",
     2: "accounting inputs fitted mechanisms attacks",
     3: "estimators games",

@@ -10,50 +10,11 @@ from pathlib import Path
 import pytest
 
 import dpaudit
+from tests.counts import LEVEL as LEVELS
+from tests.counts import SIDEWAYS as ALLOWED_SIDEWAYS
 
 ROOT = Path(dpaudit.__file__).parent
 DOCS = Path(__file__).parent.parent / "docs"
-LEVELS = {
-    "_validate": 0,
-    "_files": 0,
-    "_compute": 0,
-    "_binomial": 0,
-    "tradeoff": 0,
-    "assumptions": 1,
-    "bounds": 1,
-    "evidence": 1,
-    "record": 1,
-    "execution": 1,
-    "counterfactuals": 1,
-    "accounting": 2,
-    "inputs": 2,
-    "fitted": 2,
-    "mechanisms": 2,
-    "attacks": 2,
-    "estimators": 3,
-    "games": 3,
-    "reporting": 4,
-    "auditing": 5,
-    "integrations": 6,
-    "testing": 6,
-    "demo": 7,
-    "cli": 8,
-}
-"""Rooms and files of the package, from the ground up: a module imports from lower levels only."""
-ALLOWED_SIDEWAYS = {
-    ("tradeoff", "_validate"),
-    ("_files", "_validate"),
-    ("_compute", "_validate"),
-    ("bounds", "assumptions"),
-    ("evidence", "assumptions"),
-    ("evidence", "bounds"),
-    ("record", "assumptions"),
-    ("record", "bounds"),
-    ("record", "evidence"),
-    ("counterfactuals", "execution"),
-    ("mechanisms", "accounting"),
-    ("attacks", "mechanisms"),
-}
 NEVER = {"games": {"estimators"}, "estimators": {"games", "mechanisms", "attacks"}}
 
 

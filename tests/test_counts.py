@@ -15,14 +15,14 @@ CEILINGS = {
     "citations": 0,
     "long bodies": 0,
     "long files": 0,
-    "top-level modules": 24,
+    "top-level modules": 23,
     "upward imports": 0,
 }
 FILES = {
-    "zero-run, a loss in a CSV": 34,
+    "zero-run, a loss in a CSV": 33,
     "multi-run, score(world, seed)": 28,
-    "PANORAMIA, a table": 34,
-    "observational, a table": 35,
+    "PANORAMIA, a table": 33,
+    "observational, a table": 34,
 }
 """Files that a walk enters; the aim is 22, 16, 20 and 22."""
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._compute import one_thread
 from dpaudit._validate import InputError
 from dpaudit.bounds import Relation
+from dpaudit.execution import one_thread
 from dpaudit.mechanisms.dpsgd import (
     DPSGDConfig,
     GradientCanary,

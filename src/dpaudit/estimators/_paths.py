@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dpaudit import _binomial
-from dpaudit.estimators import _paths
 
 Slack = Callable[[float], float]
 
@@ -83,11 +82,11 @@ def scan_path(
         return crossing(theta, tail) + added <= alpha
 
     def surely(index: int) -> bool:
-        return looks * smallest(index * _paths.GRID_STEP) * _binomial.ROUNDING + most <= alpha
+        return looks * smallest(index * GRID_STEP) * _binomial.ROUNDING + most <= alpha
 
-    low, high = -1, round(_paths.GRID_CAP / _paths.GRID_STEP)
+    low, high = -1, round(GRID_CAP / GRID_STEP)
     if near is not None:
-        at, step = min(round(near / _paths.GRID_STEP), high - 1), 4
+        at, step = min(round(near / GRID_STEP), high - 1), 4
         up = surely(at)
         low, high = (at, high) if up else (low, at)
         while high - low > 1 and low < (at := at + step if up else at - step) < high:
@@ -98,7 +97,7 @@ def scan_path(
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if surely(middle) else (low, middle)
-    return _paths.scan(rejected, first=low + 1)
+    return scan(rejected, first=low + 1)
 
 
 # ---------------------------------------------------------------------------------------------------------- e-process
@@ -135,7 +134,7 @@ def invert_wealth(n: NDArray[np.int64], c: NDArray[np.int64], *, alpha: float, s
         left = alpha - slack(epsilon)
         return left > 0.0 and log_wealth(n, c, epsilon) >= -math.log(left)
 
-    return _paths.scan(rejected)
+    return scan(rejected)
 
 
 GRID_STEP = 0.01

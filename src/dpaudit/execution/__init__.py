@@ -10,7 +10,6 @@
 `one_torch_thread` and `torch_or_refuse` are for jobs that train with torch: sums in another order are other numbers.
 """
 
-from dpaudit._compute import one_torch_thread, torch_or_refuse
 from dpaudit.execution.functions import (
     FileFunction,
     RunFailed,
@@ -25,7 +24,15 @@ from dpaudit.execution.functions import (
     stream,
     takes,
 )
-from dpaudit.execution.runner import Execution, Interrupted, RunStore, kept_runs
+from dpaudit.execution.runner import (
+    Execution,
+    Interrupted,
+    RunStore,
+    kept_runs,
+    one_thread,
+    one_torch_thread,
+    torch_or_refuse,
+)
 
 __all__ = [
     "Execution",
@@ -41,6 +48,7 @@ __all__ = [
     "fingerprint",
     "kept_runs",
     "load_function",
+    "one_thread",
     "one_torch_thread",
     "paired_worlds",
     "stream",

@@ -3,6 +3,7 @@
 A game hands over a function and one small argument for each job; `Execution.map` returns the results in the order of
 the jobs, whatever the number of workers or the backend. With a store, each finished job is appended to a file by one
 write: `kill -9` loses only the jobs in flight, and the same call again runs the rest. (A power cut is not promised.)
+Numbers depend on no machine: `one_thread` and `one_torch_thread` keep sums in one order.
 """
 
 from __future__ import annotations
@@ -48,6 +49,42 @@ def _written_in(work: Any) -> str:
         ).hexdigest()
     except (OSError, TypeError):
         return ""
+
+
+# ------------------------------------------------------------------------------------------------------------- threads
+
+
+def torch_or_refuse() -> Any:
+    """torch, imported when it is first needed."""
+    try:
+        import torch
+    except ImportError:
+        raise InputError(
+            "models of torch need the package torch, which is not installed.",
+            "pip install 'dpaudit[torch]'; the models and learners that are numpy or scikit-learn do without it.",
+        ) from None
+    return torch
+
+
+@contextlib.contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """torch on one thread, because sums in another order would be other numbers; put back afterwards."""
+    torch = torch_or_refuse()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def one_thread(*, trees: bool = False) -> contextlib.AbstractContextManager[Any]:
+    """Linear algebra on one thread, because sums in another order would be other numbers; `trees`: boosted ones too."""
+    from threadpoolctl import threadpool_limits
+
+    if trees:  # threads are limited only of libraries that are loaded
+        import sklearn.ensemble  # noqa: F401
+    return threadpool_limits(1)
 
 
 # ----------------------------------------------------------------------------------------------------------- execution

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._compute import one_thread
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, Check, CheckResult, as_assumptions
 from dpaudit.attacks import baselines
@@ -36,7 +35,7 @@ from dpaudit.attacks.reference import REFERENCE_ATTACKS, likelihood_ratio
 from dpaudit.bounds import Relation, relation
 from dpaudit.counterfactuals import Categorical, Distribution, Fresh, Normal, Proxy, Residuals, calibration
 from dpaudit.evidence import ONE_ROW_A_UNIT, CanaryScores, MemberScores
-from dpaudit.execution import fair_coins, stream
+from dpaudit.execution import fair_coins, one_thread, stream
 from dpaudit.games._observational_table import Sources, class_numbers, numeric_features, ratio_a_row
 from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
 from dpaudit.inputs.tables import Table, cut_columns, unit_word

@@ -25,12 +25,11 @@ from scipy import special
 
 from dpaudit import _binomial
 from dpaudit import _validate as check
-from dpaudit._compute import one_thread
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, Check, CheckResult
 from dpaudit.bounds import Relation
 from dpaudit.evidence import CanaryScores, PairedScores
-from dpaudit.execution import distinct_seeds, fair_coins, stream
+from dpaudit.execution import distinct_seeds, fair_coins, one_thread, stream
 from dpaudit.fitted.generators import SequentialTrees, as_rows, drawn
 from dpaudit.games import _panoramia_table as reading
 from dpaudit.games.game import RUNNER, Comparison, Control, Play, Runner, plan_of

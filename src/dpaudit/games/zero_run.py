@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dpaudit import _validate as check
-from dpaudit._compute import one_thread
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, Check, CheckResult, as_assumptions, filled
 from dpaudit.attacks import baselines
 from dpaudit.bounds import Relation, relation
 from dpaudit.evidence import ONE_ROW_A_UNIT, MemberScores, thin
-from dpaudit.execution import stream
+from dpaudit.execution import one_thread, stream
 from dpaudit.fitted import diagnostics
 from dpaudit.fitted import propensity as propensities
 from dpaudit.fitted.diagnostics import Overlap

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._compute import one_torch_thread, torch_or_refuse
-from dpaudit.execution import stream
+from dpaudit.execution import one_torch_thread, stream, torch_or_refuse
 from dpaudit.fitted.encoders._folds import out_of_fold
 from dpaudit.fitted.generators import language_model as language
 from dpaudit.fitted.generators.language_model import Shape

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._compute import one_torch_thread, torch_or_refuse
-from dpaudit.execution import distinct_seeds, stream
+from dpaudit.execution import distinct_seeds, one_torch_thread, stream, torch_or_refuse
 from dpaudit.fitted.generators.images import pictures_and_classes
 
 Matrix = NDArray[np.float64]

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._compute import one_torch_thread, torch_or_refuse
 from dpaudit._validate import InputError
-from dpaudit.execution import distinct_seeds, stream
+from dpaudit.execution import distinct_seeds, one_torch_thread, stream, torch_or_refuse
 from dpaudit.fitted.generators.tables import as_rows
 
 Matrix = NDArray[np.float64]

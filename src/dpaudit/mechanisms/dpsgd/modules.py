@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpaudit._compute import torch_or_refuse
 from dpaudit._validate import InputError
+from dpaudit.execution import torch_or_refuse
 from dpaudit.mechanisms.dpsgd.config import DPSGDConfig
 from dpaudit.mechanisms.dpsgd.linear_models import Array, Coins, chosen, length_factors, shaped
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._compute import one_thread, one_torch_thread
 from dpaudit._validate import InputError
+from dpaudit.execution import one_thread, one_torch_thread
 from dpaudit.mechanisms.dpsgd import sampling
 from dpaudit.mechanisms.dpsgd.canaries import Canary, model_lengths
 from dpaudit.mechanisms.dpsgd.config import AUGMENTATIONS, DPSGDConfig

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._compute import one_torch_thread, torch_or_refuse
 from dpaudit._validate import InputError
+from dpaudit.execution import one_torch_thread, torch_or_refuse
 from dpaudit.mechanisms.private_prediction.ensembles import counted
 
 __all__ = ["BLANKS", "LONGEST", "LanguageModel", "PromptedTeachers", "Task", "decided"]
