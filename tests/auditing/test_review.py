@@ -90,6 +90,7 @@ def test_of_several_evidences_the_one_that_says_most_speaks(order):
     found = da.audit(Made(made=Play(evidence=(strong, sure)[::order])), claim=CLAIM, fail_if="mu > 1")
     assert found.outcome is Outcome.CONTRADICTED
     assert found.failed_if is True
+    assert "the best of 2 evidences" in found.budget[0]["spent"]
 
 
 def test_a_bare_id_of_what_is_asserted_is_answered_with_the_whole_key():

@@ -135,10 +135,12 @@ def test_a_score_by_name(tmp_path, monkeypatch):
     [
         (lambda: MultiRun(score=score, relation="neighbour", runs=3), "`relation` must be one of"),
         (lambda: MultiRun(score=score, relation="label", runs=0), "`runs` must be at least 1"),
+        (lambda: MultiRun(score=score, relation="label", runs=10**12), "`runs` must be at most 10000000, got 1000"),
         (lambda: MultiRun(score=score, relation="label", runs=3, block=0), "`block` must be at least 1"),
         (lambda: MultiRun(score=3, relation="label", runs=3), "`score` must be a function of \\(world, seed\\)"),
         (lambda: MultiRun(score=lambda x: x, relation="label", runs=3), "`score` must be a function of"),
         (lambda: OneRun(scores=scores, canaries=0, relation="label"), "`canaries` must be at least 1"),
+        (lambda: OneRun(scores=scores, canaries=10**12, relation="label"), "`canaries` must be at most 100000000"),
         (lambda: OneRun(scores=lambda: 1, canaries=3, relation="label"), "`scores` must be a function of"),
         (lambda: OneRun(scores=scores, canaries=3, relation="label", sides="left"), "`sides` must be one of"),
     ],

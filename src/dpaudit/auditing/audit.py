@@ -196,6 +196,7 @@ def run(
     return text.written(Audit(**common, **found, timings=provenance.timings(began, ran, execution)))
 
 
+BEST = "{each}; the best of {of} evidences, each at its share"
 STRONGEST = (
     Outcome.CONTRADICTED,
     Outcome.CONTRADICTED_IF,
@@ -443,7 +444,10 @@ def _statements(
     """Every statement, and what its share of error probability was spent on; an estimate is none."""
     found: list[tuple[str, str]] = []
     if verdict.p_value is not None:
-        found.append(("verdict on the claim", analysis_of(seen[0]).spent(seen[0], claim)))
+        spent = analysis_of(seen[0]).spent(seen[0], claim)
+        found.append(
+            ("verdict on the claim", spent if len(seen) == 1 else filled(BEST, {"each": spent, "of": len(seen)}))
+        )
     for evidence in seen:
         found += analysis_of(evidence).beside(evidence, claim)
     found += [(one.statement, one.selection or "one test") for one in bounds if one.guarantee != "estimate"]

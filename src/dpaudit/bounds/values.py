@@ -358,6 +358,8 @@ GENERATOR_DIVERGENCE = Assumption(
 )
 """What an asserted divergence c of the generator says; `slack` is the mass for which it need not hold."""
 WITH_SLACK = replace(GENERATOR_DIVERGENCE, sentence=f"{GENERATOR_DIVERGENCE.sentence}, except a mass of {{slack:g}}")
+ALIKE = "non-members-alike"
+"""The id of the assumption that the others are real records too: it says that the divergence is 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -416,6 +418,7 @@ class PanoramiaRegion:
                 f"`divergence` must be at least {round_up(self.divergence)}, which the baseline shows, got {c:g}."
             )
         rests = GENERATOR_DIVERGENCE if not self.divergence_slack else WITH_SLACK.asserted(slack=self.divergence_slack)
+        said = c == 0.0 and any(one.id == ALIKE for one in self.assumptions)
         value = max(0.0, self.total - c)
         return LowerBound(
             epsilon=value,
@@ -424,7 +427,7 @@ class PanoramiaRegion:
             relation=self.relation,
             method="PANORAMIA, attack on real and generated records",
             guarantee="conditional",
-            assumptions=(*self.assumptions, rests.asserted(c=c)),
+            assumptions=self.assumptions if said else (*self.assumptions, rests.asserted(c=c)),
             theta=value,
             selection=self.selection,
             ceiling=None if self.ceiling is None else max(0.0, self.ceiling - c),

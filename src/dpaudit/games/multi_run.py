@@ -28,6 +28,9 @@ from dpaudit.execution import (
 )
 from dpaudit.games.game import RUNNER, Play, Runner, plan_of
 
+MOST = 10_000_000
+"""Runs in each world: more would not fit into memory."""
+
 
 class Score(Protocol):
     """The one adapter of a trainer: run it with the record (`world` true) or without, and say how present it looks.
@@ -76,7 +79,7 @@ class MultiRun:
     attempts: ClassVar[int] = 1
 
     def __post_init__(self, folder: str | Path) -> None:
-        check.count("runs", self.runs, low=1)
+        check.count("runs", self.runs, low=1, high=MOST)
         check.count("block", self.block, low=1)
         settle(self, "score", folder)
         check_score_call(self.score)

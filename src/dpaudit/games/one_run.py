@@ -24,6 +24,9 @@ from dpaudit.execution import (
 from dpaudit.games.game import RUNNER, Play, Runner, plan_of
 from dpaudit.games.multi_run import settle
 
+MOST = 100_000_000
+"""Canaries: more would not fit into memory."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class OneRun:
@@ -63,7 +66,7 @@ class OneRun:
     attempts: ClassVar[int] = 1
 
     def __post_init__(self, folder: str | Path) -> None:
-        check.count("canaries", self.canaries, low=1)
+        check.count("canaries", self.canaries, low=1, high=MOST)
         check.choice("sides", self.sides, SIDES)
         settle(self, "scores", folder)
         if not callable(self.scores) or not takes(self.scores, "included", "seed"):

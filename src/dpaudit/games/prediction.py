@@ -22,7 +22,7 @@ from dpaudit.execution import (
     takes,
 )
 from dpaudit.games.game import RUNNER, Play, Runner, plan_of
-from dpaudit.games.multi_run import settle
+from dpaudit.games.multi_run import MOST, settle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Prediction:
             raise InputError(f"`independent` must be true or false, got {self.independent!r}.")
         check.count("classes", self.classes, low=2)
         for name in ("queries", "trials", "block"):
-            check.count(name, getattr(self, name), low=1)
+            check.count(name, getattr(self, name), low=1, high=MOST)
         settle(self, "answers", folder)
         if not callable(self.answers) or not takes(self.answers, "world", "seed"):
             raise InputError(

@@ -16,6 +16,7 @@ from dpaudit.bounds import Relation
 from dpaudit.evidence import RunScores
 from dpaudit.execution import distinct_seeds, paired_worlds
 from dpaudit.games.game import RUNNER, Play, Runner, plan_of
+from dpaudit.games.multi_run import MOST
 from dpaudit.mechanisms.dpsgd import BLOCK, CoordinateCanaries, DPSGDConfig, bound_model, log_likelihoods, train
 
 
@@ -73,7 +74,7 @@ class TrainedRuns:
         for name, kind in (("x", np.float32), ("y", None)):
             object.__setattr__(self, name, _numbers(name, getattr(self, name), kind))
         check.unit(self.unit)
-        check.count("runs", self.runs, low=1)
+        check.count("runs", self.runs, low=1, high=MOST)
         check.count("blocks", self.blocks, low=1)
         check.count("width", self.width, low=1)
         if self.at is not None:
