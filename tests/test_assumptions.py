@@ -56,6 +56,7 @@ CHECK = Check(
         ("{x:p}", 1.0, "1"),
         ("{x:p}", 0.0, "0"),
         ("{x:p}", 3.21e-9, "3.3e-09"),
+        ("{x:p}", 5e-324, "4.9e-324"),
         ("{x:list}", (1, "two"), "1, two"),
         ("{x:,}", 12345, "12,345"),
         ("{x:.3g}", 0.12345, "0.123"),
@@ -67,7 +68,7 @@ def test_fields_of_templates_are_rounded_to_the_safe_side(template, value, text)
 
 
 def test_roundings_never_pass_the_number():
-    for value in (0.1 + 0.2, 1.005, 2.675, 1e-9, 123456.789, 1e300):
+    for value in (0.1 + 0.2, 1.005, 2.675, 1e-9, 123456.789, 1e300, 3e-322):
         assert float(round_down(value)) <= value <= float(round_up(value))
         assert float(p_value(min(value, 1.0))) >= min(value, 1.0) * (1.0 - 1e-12)
     for level in (0.9, 0.95, 0.975, 1.0 - 0.05 / 3.0, 0.999999):

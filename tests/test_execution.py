@@ -24,10 +24,12 @@ from dpaudit.execution import (
     call_name,
     distinct_seeds,
     fingerprint,
+    functions,
     load_function,
     stream,
     takes,
 )
+from dpaudit.fitted.propensity import Logistic
 
 SERIAL = Execution(workers=1)
 
@@ -522,6 +524,16 @@ class Base:
 
 class Derived(Base):
     pass
+
+
+def test_code_of_this_package_is_known_by_its_version(monkeypatch):
+    """Wherever it is installed: a store that was made in a checkout goes on in an installed package."""
+    value = [Logistic(), Logistic.fit]
+    before = fingerprint(value)
+    monkeypatch.setattr(Logistic, "words", lambda self: "another text")
+    assert fingerprint(value) == before
+    monkeypatch.setattr(functions, "__version__", "another version")
+    assert fingerprint(value) != before
 
 
 def test_fingerprints_reach_what_a_function_reaches(monkeypatch):

@@ -192,6 +192,9 @@ GIVEN = {
     "divergence",
     "first",
     "second",
+    "sampling_rate",
+    "strength",
+    "order",
 }
 """What somebody asserted or fixed, printed as it was given (`:g`), never rounded to a few digits."""
 ESTIMATES = {
@@ -211,6 +214,8 @@ ESTIMATES = {
     "largest": "measured widths of propensities",
     "notices": "what a control of this size could notice; nothing is bounded by it",
     "wealth": "of a test by betting; its p-value decides",
+    "attained": "epsilon of the mechanism that a planned audit is to catch; it follows from what was given",
+    "z": "standard errors by which a column parts the groups; it explains a refutation and tests nothing",
 }
 """Fields that are printed to a few digits, and why that is no bound."""
 

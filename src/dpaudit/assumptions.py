@@ -56,7 +56,7 @@ def p_value(value: float) -> str:
     """A p-value to two digits, rounded up."""
     if value <= 0.0:
         return "0"
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    unit = max(check.TINY, 10.0 ** (math.floor(math.log10(value)) - 1))
     return f"{math.ceil(value / unit * (1.0 - 1e-12)) * unit:.2g}"
 
 

@@ -141,6 +141,9 @@ def test_who_survives_and_what_that_says(fair):
     assert values["published"][0]["epsilon"] == record.bounds[0].epsilon
     assert values["sentence"] == found.sentence
     assert values["evidence"] == evidence.digest
+    near = replace(found, p_value=0.0341, looks=3)
+    assert "(p = 0.035, refuted at 0.0166667 or less)" in near.sentence, "never below what it is"
+    assert "One test of 3, at level 0.0166667." in str(near)
 
 
 def test_looks_share_the_error():

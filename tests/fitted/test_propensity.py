@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 
 from dpaudit import InputError
 from dpaudit.fitted import propensity
-from dpaudit.fitted.diagnostics import leaking_columns, overlap
+from dpaudit.fitted.diagnostics import LeakingColumn, leaking_columns, overlap
 from dpaudit.fitted.propensity import Boosted, Classifier, Logistic, cross_fitted, limits
 
 
@@ -148,6 +148,7 @@ def test_columns_that_reveal_membership_are_named():
     assert "exactly" in str(found["moved"])
     assert not found["house"].exactly
     assert found["house"].share == pytest.approx(0.8, abs=0.05)
+    assert str(LeakingColumn("x", 0.996)) == "column 'x' gives the membership of 99% of the rows away", "not of all"
 
 
 @pytest.mark.parametrize(

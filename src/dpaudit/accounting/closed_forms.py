@@ -14,6 +14,7 @@ from scipy import special
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import Relation, UpperBound
 from dpaudit.bounds import relation as as_relation
 from dpaudit.tradeoff import (
@@ -26,6 +27,8 @@ from dpaudit.tradeoff import (
 )
 
 UP = 1.0 + 1e-9
+RESPONSE = "{classes}-ary randomised response"
+CLAIMED_AS = "{method}, accounted for {accounted} and claimed as {claimed}"
 
 
 def gaussian(*, mu: float, delta: float, relation: Relation | str, unit: str = "record") -> UpperBound:
@@ -67,7 +70,7 @@ def randomized_response(
         )
     curve = RandomizedResponse(check.number("epsilon", epsilon, low=0.0), check.count("classes", classes, low=2))
     terms = {"randomized_response": {"epsilon": epsilon, "classes": classes}}
-    return _closed_form(curve, f"{classes}-ary randomised response", asked, delta, unit, terms)
+    return _closed_form(curve, filled(RESPONSE, {"classes": classes}), asked, delta, unit, terms)
 
 
 def _closed_form(
@@ -125,7 +128,7 @@ def claimed_as(upper: UpperBound, relation: Relation | str) -> UpperBound:
     asked = as_relation(relation)
     if asked is upper.relation:
         return upper
-    method = f"{upper.method}, accounted for {upper.relation} and claimed as {asked}"
+    method = filled(CLAIMED_AS, {"method": upper.method, "accounted": upper.relation, "claimed": asked})
     return replace(upper, relation=asked, method=method, terms=None, family=None)
 
 

@@ -21,6 +21,7 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.accounting.closed_forms import UP, gaussian, least_noise, replaces, sensitivity
 from dpaudit.accounting.groups import group_privacy
+from dpaudit.assumptions import filled
 from dpaudit.bounds import Relation, UpperBound
 from dpaudit.bounds import relation as as_relation
 from dpaudit.tradeoff import (
@@ -40,6 +41,8 @@ LARGEST_LOSS = 200.0
 """Privacy losses beyond this are counted as infinite, which is pessimistic."""
 FINE, COARSE, FINEST = 1e-4, 1e-3, 1e-6
 """Cell widths of privacy losses: for one claim, for the many hypotheses of a family, for a known attack instance."""
+DP_SGD_CURVE = "that of DP-SGD with sampling rate {sampling_rate:g} and {steps} steps"
+INDEPENDENT_ANSWERS = "exact output distributions of {answers} independent answers"
 
 
 def dp_sgd(
@@ -94,7 +97,7 @@ def dp_sgd_family(*, sampling_rate: float, steps: int, relation: Relation | str)
     """The curves of DP-SGD with this sampling rate and number of steps, ordered by 1 / noise multiplier."""
     _, rate, count = _dp_sgd_arguments(1.0, sampling_rate, steps)
     asked = as_relation(relation)
-    name = f"that of DP-SGD with sampling rate {rate:g} and {count} steps"
+    name = filled(DP_SGD_CURVE, {"sampling_rate": rate, "steps": count})
     parameter = "1 / noise multiplier"
     if rate == 1.0:
         scale = sensitivity(asked) * math.sqrt(count)
@@ -262,7 +265,7 @@ def independent_answers(
         delta=wanted,
         relation=asked,
         curve=_curve_of(ahead, back, "independent answers, pessimistic"),
-        method=f"exact output distributions of {count * len(pairs)} independent answers",
+        method=filled(INDEPENDENT_ANSWERS, {"answers": count * len(pairs)}),
         unit=unit,
         references=("dp-accounting",),
     )

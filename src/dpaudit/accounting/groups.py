@@ -9,6 +9,7 @@ from functools import partial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.accounting.closed_forms import UP
+from dpaudit.assumptions import filled
 from dpaudit.bounds import Relation, UpperBound
 from dpaudit.tradeoff import (
     ApproximateDP,
@@ -18,6 +19,8 @@ from dpaudit.tradeoff import (
     RandomizedResponse,
     TradeOff,
 )
+
+OF_A_GROUP = "group privacy of {changed} from: {method}"
 
 
 def group_privacy(upper: UpperBound, size: int = 2, delta: float | None = None) -> UpperBound:
@@ -47,7 +50,7 @@ def group_privacy(upper: UpperBound, size: int = 2, delta: float | None = None) 
         delta=reached,
         relation=Relation.SUBSTITUTE if pairwise else upper.relation,
         curve=_group_curve(upper, count),
-        method=f"group privacy of {count} from: {upper.method}",
+        method=filled(OF_A_GROUP, {"changed": count, "method": upper.method}),
         mu=None if upper.mu is None else count * upper.mu,
         unit=upper.unit if pairwise else f"group of {count} {upper.unit}s",
         references=upper.references,

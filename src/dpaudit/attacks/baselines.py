@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from dpaudit.assumptions import filled
 from dpaudit.counterfactuals import (
     LEAST,
     Categorical,
@@ -34,6 +35,14 @@ MOST_ROWS = 50_000
 MOST_TREES = 5
 """Boosted trees are added for up to this many classes."""
 FEW = 200
+OF_FEATURES = "a classifier of {columns} features"
+OF_THE_PROXY = (
+    "cross-fitted on the proxy alone (no features were given, so a proxy that merely knows less than the model passes)"
+)
+OF_BOTH = "cross-fitted on the proxy and {columns} feature column{plural}"
+OWN_PREDICTION = "the proxy's own prediction"
+"""What the proxy is called among the features."""
+LEAKS = "{feature}, {where} ({z:+.1f} standard errors)"
 
 
 def blind_distribution(
@@ -123,12 +132,12 @@ def _centre(counterfactual: Normal | Residuals) -> tuple[NDArray[np.float64], An
 
 def words(counterfactual: Any, features: Matrix | None) -> str:
     """What the blind baseline sees and how it learns, for the record."""
+    columns = 0 if features is None else features.shape[1]
     if isinstance(counterfactual, Fresh):
-        return f"a classifier of {0 if features is None else features.shape[1]} features"
-    seen = "the proxy alone (no features were given, so a proxy that merely knows less than the model passes)"
-    if features is not None:
-        seen = f"the proxy and {features.shape[1]} feature column{'s' if features.shape[1] > 1 else ''}"
-    return f"cross-fitted on {seen}"
+        return filled(OF_FEATURES, {"columns": columns})
+    if features is None:
+        return OF_THE_PROXY
+    return filled(OF_BOTH, {"columns": columns, "plural": "s" if columns > 1 else ""})
 
 
 # -------------------------------------------------------------------------------------------------------------- classes
@@ -219,6 +228,9 @@ class LeakingFeature:
     where: str
     z: float
 
+    def __str__(self) -> str:
+        return filled(LEAKS, {"feature": self.feature, "where": self.where, "z": self.z})
+
 
 def leaking_features(
     counterfactual: Any, values: NDArray[Any], features: Matrix | None, names: list[str], *, most: int = 3
@@ -251,7 +263,7 @@ def leaking_features(
         parts = [(values - centre, np.broadcast_to(np.square(deviation), values.shape), centre)]
     found: dict[str, tuple[str, float]] = {}
     for residual, variance, own in parts:
-        for name, column in {"the proxy's own prediction": own, **columns}.items():
+        for name, column in {OWN_PREDICTION: own, **columns}.items():
             where, z = _bins(column, residual, variance)
             if name not in found or abs(z) > abs(found[name][1]):
                 found[name] = (where, z)

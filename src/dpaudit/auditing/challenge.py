@@ -29,7 +29,7 @@ from scipy import special
 from dpaudit import _validate as check
 from dpaudit import estimators
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, percent, unique
+from dpaudit.assumptions import Assumption, filled, unique
 from dpaudit.attacks import baselines as blind_attacks
 from dpaudit.bounds import LowerBound, Relation
 from dpaudit.counterfactuals import Categorical
@@ -79,6 +79,37 @@ PUBLISHED_MODEL = (
 """By which assumptions a game vouches for its own propensities."""
 STEPS, A_STEP = 1000, 0.01
 """Errors of the log-odds that are tried."""
+REFUTES = (
+    "Refuted at {confidence:percent} confidence{over} (p = {p_value:p}): members can be told from non-members without "
+    "the model better than the published propensities say. If the listed conditions hold, the published number may not "
+    "be attributed to the model."
+)
+OVER = " over {looks} looks"
+DOES_NOT_REFUTE = (
+    "Survives (p = {p_value:p}, refuted at {level:g} or less): this challenger does not refute the published "
+    "propensities. That proves nothing more; a better one may."
+)
+WHO = "{audit}: {rows:,} rows ({members:,} of members), challenged by {words}"
+BOUNDS = "{held}: {numbers}   {confidence:percent} confidence{each}, {relation} of one {unit}"
+PUBLISHED = "published"
+UNDER_THEIRS = "if {assumption}"
+NO_ERROR = "no error of the log-odds up to {error:g} would save them"
+ERRORS = (
+    "log-odds that are off by up to {refuted_error:down} beyond the published bounds are refuted as well, by up to "
+    "{allowed_error:down} not"
+)
+AT_BEST = "at best, if off by no more than {allowed_error:down}"
+LEAKS = "where members part from the published propensities: {feature}"
+CONDITION = "condition: {assumption}"
+PAID = (
+    "{tests}, at level {level:g}. Whoever tries several challengers, columns or seeds on one record must count them "
+    "all in `looks`, which share the error between them."
+)
+ONE_TEST, ONE_OF_SEVERAL = "One test", "One test of {looks}"
+BY_SCORES, BY_PROPENSITIES = "scores made without the model", "another model's propensities"
+BY_FEATURES = "an attack learnt from {columns:,} feature{plural}, in two folds"
+OWN_FEATURE = "the published propensity"
+"""What the published propensity is called among the features."""
 EDGE = float(special.logit(1.0 - 1e-12))
 ESTIMATORS: dict[str, Callable[..., LowerBound]] = {
     "epsilon": estimators.epsilon_from_members,
@@ -150,17 +181,14 @@ class Challenge:
 
     @property
     def sentence(self) -> str:
-        if self.refuted:
-            over = f" over {self.looks} looks" if self.looks > 1 else ""
-            return (
-                f"Refuted at {percent(self.confidence)} confidence{over} (p = {self.p_value:.2g}): members can be told "
-                "from non-members without the model better than the published propensities say. If the listed "
-                "conditions hold, the published number may not be attributed to the model."
-            )
-        return (
-            f"Survives (p = {self.p_value:.2g}, refuted at {self.level:.3g} or less): this challenger does not refute "
-            "the published propensities. That proves nothing more; a better one may."
-        )
+        over = filled(OVER, self._fields) if self.looks > 1 else ""
+        template = REFUTES if self.refuted else DOES_NOT_REFUTE
+        return filled(template, {**self._fields, "over": over})
+
+    @property
+    def _fields(self) -> dict[str, Any]:
+        """What its templates may speak of."""
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "level": self.level}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -172,41 +200,37 @@ class Challenge:
         return found
 
     def __str__(self) -> str:
-        who = f"{self.audit}: {self.rows:,} rows ({self.members:,} of members), challenged by {self.words}"
-        lines = [*self._bounds("published", self.published)]
-        lines += self._bounds(f"if {THEIRS}", self.under_challenger)
+        who = filled(WHO, self._fields)
+        lines = [*self._bounds(PUBLISHED, self.published)]
+        lines += self._bounds(filled(UNDER_THEIRS, {"assumption": THEIRS}), self.under_challenger)
         lines += self._left()
-        lines += [f"where members part from the published propensities: {text}" for text in self.leaking_features]
-        lines += [f"condition: {text}" for text in self.assumptions]
+        lines += [filled(LEAKS, {"feature": feature}) for feature in self.leaking_features]
+        lines += [filled(CONDITION, {"assumption": one}) for one in self.assumptions]
         return printable("\n".join([who, *(f"  {line}" for line in lines), self._paid(), self.sentence]))
 
-    def _bounds(self, word: str, bounds: Sequence[LowerBound]) -> list[str]:
+    def _bounds(self, held: str, bounds: Sequence[LowerBound]) -> list[str]:
         """All of them on one line, each a statement of its own."""
         if not bounds:
             return []
-        numbers = "; ".join(str(bound).partition("   ")[0] for bound in bounds)
-        each = " each" if len(bounds) > 1 else ""
-        level = percent(min(bound.confidence for bound in bounds))
-        return [f"{word}: {numbers}   {level} confidence{each}, {self.relation} of one {self.unit}"]
+        shown = {
+            "held": held,
+            "numbers": "; ".join(str(bound).partition("   ")[0] for bound in bounds),
+            "confidence": min(bound.confidence for bound in bounds),
+            "each": " each" if len(bounds) > 1 else "",
+        }
+        return [filled(BOUNDS, {**self._fields, **shown})]
 
     def _left(self) -> list[str]:
         """What a refutation leaves of the published bounds."""
         if not self.refuted:
             return []
         if self.allowed_error is None:
-            return [f"no error of the log-odds up to {STEPS * A_STEP:g} would save them"]
-        return [
-            f"log-odds that are off by up to {self.refuted_error:.2f} beyond the published bounds are refuted as well, "
-            f"by up to {self.allowed_error:.2f} not",
-            *self._bounds(f"at best, if off by no more than {self.allowed_error:.2f}", self.at_best),
-        ]
+            return [filled(NO_ERROR, {"error": STEPS * A_STEP})]
+        return [filled(ERRORS, self._fields), *self._bounds(filled(AT_BEST, self._fields), self.at_best)]
 
     def _paid(self) -> str:
-        one = "One test" if self.looks == 1 else f"One test of {self.looks}"
-        return (
-            f"{one}, at level {self.level:.3g}. Whoever tries several challengers, columns or seeds on one record must "
-            "count them all in `looks`, which share the error between them."
-        )
+        tests = ONE_TEST if self.looks == 1 else filled(ONE_OF_SEVERAL, self._fields)
+        return filled(PAID, {**self._fields, "tests": tests})
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self), quote=False)}</pre>"
@@ -423,7 +447,7 @@ class _Attack:
 
 def _by_scores(seen: MemberScores, values: NDArray[Any]) -> _Attack:
     attack = replace(seen, scores=check.scores("blind", values), sides="both")
-    return _Attack(parts=(attack,), words="scores made without the model")
+    return _Attack(parts=(attack,), words=BY_SCORES)
 
 
 def _by_propensities(seen: MemberScores, values: NDArray[Any], published: tuple[LowerBound, ...]) -> _Attack:
@@ -434,7 +458,7 @@ def _by_propensities(seen: MemberScores, values: NDArray[Any], published: tuple[
     theirs = replace(neutral, propensity=rates, assumptions=(*neutral.assumptions, THEIRS))
     return _Attack(
         parts=(replace(seen, scores=apart, sides="sign"),),
-        words="another model's propensities",
+        words=BY_PROPENSITIES,
         under=_again(theirs, published),
     )
 
@@ -453,12 +477,11 @@ def _by_features(seen: MemberScores, values: NDArray[Any], names: tuple[str, ...
     rates = special.expit(odds)
     distribution = Categorical(np.stack([1.0 - rates, rates], axis=1))
     named = dict(zip(columns, rows.T, strict=True))
-    shown = [f"{one}" for one in diagnostics.leaking_columns(named, units.member)]
+    shown = [str(one) for one in diagnostics.leaking_columns(named, units.member)]
     for one in blind_attacks.leaking_features(distribution, units.member.astype(np.int64), rows, list(columns)):
-        feature = "the published propensity" if one.feature == "the proxy's own prediction" else one.feature
-        shown.append(f"{feature}, {one.where} ({one.z:+.1f} standard errors)")
-    many = "s" if len(columns) > 1 else ""
-    words = f"an attack learnt from {len(columns):,} feature{many}, in two folds"
+        own = one.feature == blind_attacks.OWN_PREDICTION
+        shown.append(str(replace(one, feature=OWN_FEATURE) if own else one))
+    words = filled(BY_FEATURES, {"columns": len(columns), "plural": "s" if len(columns) > 1 else ""})
     return _Attack(parts=parts, words=words, leaking_features=tuple(shown))
 
 

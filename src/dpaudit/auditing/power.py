@@ -10,6 +10,7 @@ import numpy as np
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import Relation, UpperBound
 from dpaudit.estimators.analyses import judge
 from dpaudit.evidence import RunScores
@@ -19,6 +20,9 @@ POWER = 0.9
 TRIALS = 60
 MOST_RUNS = 200_000
 RESOLUTION = 1.08
+CATCHES = "{what} is caught about 9 times of 10 by an attack as good as such a mechanism allows"
+LESS_NOISE = "{share:g} of the promised noise"
+LARGER_EPSILON = "a mechanism that attains epsilon {attained:g} (not every one with less noise)"
 
 
 def plan_runs(*, claim: UpperBound, detects: float = 0.5, confidence: float = 0.95) -> int:
@@ -53,10 +57,9 @@ def plan_runs(*, claim: UpperBound, detects: float = 0.5, confidence: float = 0.
 
 def catches(claim: UpperBound, detects: float) -> str:
     """What a planned size stands for, as a sentence without its full stop."""
-    what = f"{detects:g} of the promised noise"
-    if claim.curve is None:
-        what = f"a mechanism that attains epsilon {claim.epsilon / detects:g} (not every one with less noise)"
-    return f"{what} is caught about 9 times of 10 by an attack as good as such a mechanism allows"
+    template = LARGER_EPSILON if claim.curve is None else LESS_NOISE
+    what = filled(template, {"share": detects, "attained": claim.epsilon / detects})
+    return filled(CATCHES, {"what": what})
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import (
-    Assumption,
-    as_assumptions,
-    percent,
-    round_down,
-    round_up,
-)
+from dpaudit.assumptions import Assumption, as_assumptions, filled, round_up
 from dpaudit.tradeoff import GAUSSIAN, ApproximateDP, Family, TradeOff
 
 
@@ -47,6 +41,17 @@ CURVE_FAMILY = Assumption(
 )
 """What a converted epsilon rests on, where a family of curves was fitted."""
 GAUSSIAN_ASSUMPTION = replace(CURVE_FAMILY, id="gaussian-curve", sentence="the trade-off curve is Gaussian")
+HEADLINE = "{numbers}   {level}, {relation} of one {unit}"
+CONFIDENT = "{confidence:percent} confidence"
+ESTIMATE = "an estimate, not a bound"
+ON_MU = "mu {sign} {mu:down}"
+ON_THETA = "{parameter} {sign} {theta:down} in its family"
+ON_EPSILON = "epsilon {sign} {epsilon:down} at delta {delta:g}"
+STATEMENT = "lower bound on {parameter}"
+IF = "if {assumption}"
+NOTE = "note: {note}"
+CAPPED = "the search ended here: the evidence supports at least this much."
+REACH = "an audit of this size could have shown {parameter} up to about {ceiling:down}."
 
 
 def relation(value: Relation | str) -> Relation:
@@ -144,7 +149,7 @@ class LowerBound:
     @property
     def statement(self) -> str:
         """What a confidence budget calls it."""
-        return f"lower bound on {self.parameter}"
+        return filled(STATEMENT, {"parameter": self.parameter})
 
     @property
     def ceilings(self) -> dict[str, float]:
@@ -180,32 +185,43 @@ class LowerBound:
 
     def headline(self) -> str:
         """The number, its confidence, and for what it holds."""
-        sign = "about" if self.guarantee == "estimate" else ">="
-        parts = []
+        templates = []
         if self.mu is not None:
-            parts.append(f"mu {sign} {round_down(self.mu)}")
+            templates.append(ON_MU)
         elif self.theta is not None and (self.parameter != "epsilon" or self.epsilon is None):
-            parts.append(f"{self.parameter} {sign} {round_down(self.theta)} in its family")
+            templates.append(ON_THETA)
         if self.epsilon is not None:
-            parts.append(f"epsilon {sign} {round_down(self.epsilon)} at delta {self.delta:g}")
-        level = "an estimate, not a bound" if self.guarantee == "estimate" else f"{percent(self.confidence)} confidence"
-        return f"{', '.join(parts)}   {level}, {self.relation} of one {self.unit}"
+            templates.append(ON_EPSILON)
+        shown = {name: getattr(self, name) for name in ("parameter", "mu", "theta", "epsilon", "delta")}
+        return _headline(self, [filled(template, {**shown, "sign": _sign(self)}) for template in templates])
 
     def _remarks(self) -> list[str]:
-        remarks = [f"{self.method}" + (f"; {self.selection}" if self.selection else "")]
-        if self.size:
-            remarks[0] = f"{self.size}; {remarks[0]}"
-        remarks += [f"if {one}" for one in self.assumptions]
-        remarks += [f"note: {text}" for text in self.notes]
+        remarks = ["; ".join(part for part in (self.size, self.method, self.selection) if part)]
+        remarks += [filled(IF, {"assumption": one}) for one in self.assumptions]
+        remarks += [filled(NOTE, {"note": note}) for note in self.notes]
         if self.capped:
-            remarks.append("the search ended here: the evidence supports at least this much.")
+            remarks.append(CAPPED)
         elif self.ceiling is not None:
-            name = self.parameter
-            remarks.append(f"an audit of this size could have shown {name} up to about {round_down(self.ceiling)}.")
+            remarks.append(filled(REACH, {"parameter": self.parameter, "ceiling": self.ceiling}))
         return remarks
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self), quote=False)}</pre>"
+
+
+def _sign(bound: LowerBound | RenyiBound) -> str:
+    return "about" if bound.guarantee == "estimate" else ">="
+
+
+def _headline(bound: LowerBound | RenyiBound, numbers: Iterable[str]) -> str:
+    """Numbers, how sure they are, and for what they hold."""
+    level = ESTIMATE if bound.guarantee == "estimate" else filled(CONFIDENT, {"confidence": bound.confidence})
+    shown = {"numbers": ", ".join(numbers), "level": level, "relation": bound.relation, "unit": bound.unit}
+    return filled(HEADLINE, shown)
+
+
+PROMISE = "{mu}epsilon <= {epsilon:up} at delta {delta:g}   {method}, {relation} of one {unit}"
+PROMISED_MU = "mu <= {mu:up}, "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,14 +276,16 @@ class UpperBound:
         return to_dict(self, leave_out=("curve", "weaker", "family"))
 
     def __str__(self) -> str:
-        mu = f"mu <= {round_up(self.mu)}, " if self.mu is not None else ""
-        return (
-            f"{mu}epsilon <= {round_up(self.epsilon)} at delta {self.delta:g}   "
-            f"{self.method}, {self.relation} of one {self.unit}"
-        )
+        shown = {name: getattr(self, name) for name in ("epsilon", "delta", "method", "relation", "unit")}
+        mu = "" if self.mu is None else filled(PROMISED_MU, {"mu": self.mu})
+        return filled(PROMISE, {**shown, "mu": mu})
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self), quote=False)}</pre>"
+
+
+OF_ORDER = "D_{order:g}"
+DIVERGENCE = "{name} {sign} {value:down6}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +332,7 @@ class RenyiBound:
 
     @property
     def short_name(self) -> str:
-        return f"D_{self.orders[0]:g}"
+        return filled(OF_ORDER, {"order": self.orders[0]})
 
     @property
     def value(self) -> float:
@@ -339,14 +357,16 @@ class RenyiBound:
 
     def headline(self) -> str:
         """The divergences, their confidence, and for what they hold."""
-        sign = "about" if self.guarantee == "estimate" else ">="
-        rows = [f"D_{o:g} {sign} {round_down(d, 6)}" for o, d in zip(self.orders, self.divergences, strict=True)]
-        level = "an estimate, not a bound" if self.guarantee == "estimate" else f"{percent(self.confidence)} confidence"
-        return f"{', '.join(rows)}   {level}, {self.relation} of one {self.unit}"
+        names = [filled(OF_ORDER, {"order": order}) for order in self.orders]
+        pairs = zip(names, self.divergences, strict=True)
+        return _headline(
+            self, [filled(DIVERGENCE, {"name": name, "sign": _sign(self), "value": value}) for name, value in pairs]
+        )
 
     def __str__(self) -> str:
-        how = f"  {self.method}" + (f"; {self.selection}" if self.selection else "")
-        return "\n".join([self.headline(), how, *(f"  if {one}" for one in self.assumptions)])
+        how = "; ".join(part for part in (self.method, self.selection) if part)
+        lines = [how, *(filled(IF, {"assumption": one}) for one in self.assumptions)]
+        return "\n".join([self.headline(), *(f"  {line}" for line in lines)])
 
 
 GENERATOR_DIVERGENCE = Assumption(
@@ -357,7 +377,13 @@ GENERATOR_DIVERGENCE = Assumption(
     theory="theory:panoramia#asserted",
 )
 """What an asserted divergence c of the generator says; `slack` is the mass for which it need not hold."""
-WITH_SLACK = replace(GENERATOR_DIVERGENCE, sentence=f"{GENERATOR_DIVERGENCE.sentence}, except a mass of {{slack:g}}")
+WITH_SLACK = replace(GENERATOR_DIVERGENCE, sentence=GENERATOR_DIVERGENCE.sentence + ", except a mass of {slack:g}")
+REGION = "{total}   {confidence:percent} confidence, {relation} of one {unit}, delta {delta:g}"
+TOTAL = "c + epsilon >= {total:down}"
+TOGETHER = "c >= {value:down} and {total} together"
+LESS_C = "epsilon >= {total:down} - c, c being how far the generator is from real {unit}s{half}"
+HALF = "; half under add-remove"
+DIFFERENCE = "estimate, not a bound: epsilon about {value:down}"
 ALIKE = "non-members-alike"
 """The id of the assumption that the others are real records too: it says that the divergence is 0."""
 
@@ -440,10 +466,10 @@ class PanoramiaRegion:
     @property
     def reading(self) -> tuple[str, str]:
         """What the region says of epsilon: for an asserted divergence a bound, by itself an estimate."""
-        half = "; half under add-remove" if self.delta == 0.0 and self.divergence_slack == 0.0 else ""
+        half = HALF if self.delta == 0.0 and self.divergence_slack == 0.0 else ""
         return (
-            f"epsilon >= {round_down(self.total)} - c, c being how far the generator is from real {self.unit}s{half}",
-            f"estimate, not a bound: epsilon about {round_down(self.difference)}",
+            filled(LESS_C, {"total": self.total, "unit": self.unit, "half": half}),
+            filled(DIFFERENCE, {"value": self.difference}),
         )
 
     def on_epsilon(self) -> LowerBound:
@@ -465,22 +491,20 @@ class PanoramiaRegion:
 
     def headline(self) -> str:
         """The joint statement, its confidence, and for what it holds."""
-        level = f"{percent(self.confidence)} confidence, {self.relation} of one {self.unit}, delta {self.delta:g}"
-        total = f"c + epsilon >= {round_down(self.total)}"
-        alone = self.asserted is not None  # then the whole error probability was spent on c + epsilon
-        return f"{total}   {level}" if alone else f"c >= {round_down(self.divergence)} and {total} together   {level}"
+        shown = {name: getattr(self, name) for name in ("confidence", "relation", "unit", "delta")}
+        total = filled(TOTAL, {"total": self.total})
+        if self.asserted is None:  # else the whole error probability was spent on c + epsilon
+            total = filled(TOGETHER, {"value": self.divergence, "total": total})
+        return filled(REGION, {**shown, "total": total})
 
     def __str__(self) -> str:
-        lines = [
-            self.headline(),
-            f"  {self.size}; {self.selection}",
-            *(f"  {text}" for text in self.reading),
-            *(f"  if {one}" for one in self.assumptions),
-        ]
+        lines = [f"{self.size}; {self.selection}", *self.reading]
+        lines += [filled(IF, {"assumption": one}) for one in self.assumptions]
         if self.asserted is not None:
             found = self.epsilon()
-            lines.append(f"  {found.headline()}, if {found.assumptions[-1]}")
-        return "\n".join(lines)
+            more = [one for one in found.assumptions if one not in self.assumptions]
+            lines.append(", if ".join([found.headline(), *map(str, more)]))
+        return "\n".join([self.headline(), *(f"  {line}" for line in lines)])
 
 
 class Bound(Protocol):

@@ -30,7 +30,7 @@ import numpy as np
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError, choice
-from dpaudit.assumptions import Assumption, Check, CheckResult
+from dpaudit.assumptions import Assumption, Check, CheckResult, filled
 from dpaudit.bounds import CURVE_FAMILY, GAUSSIAN_ASSUMPTION, Bound, UpperBound, Verdict, check_comparable, decide
 from dpaudit.estimators import _paths, canaries, figures, members, outputs, pairs, runs, sensitivity_analysis
 from dpaudit.estimators.canaries import curve_rejected, invert_recursion
@@ -49,6 +49,8 @@ from dpaudit.tradeoff import GAUSSIAN, ApproximateDP, RandomizedResponse, TradeO
 
 ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 ONE_TEST = "one test of the claimed curve"
+RANKS = "{count} null ranks, Bonferroni"
+BOTH_RATES = "{spent}, both rates"
 MOST_RUNS = 10**6
 Statement = tuple[str, str]
 """What is stated beside the bounds, and what its error probability was spent on."""
@@ -160,11 +162,13 @@ def _null_of_runs(evidence: RunScores) -> float:
 
 def _spent_by_runs(evidence: RunScores, claim: UpperBound | None) -> str:
     bare = claim is not None and claim.curve is None
-    return f"{len(null_ranks(RankGrid(), evidence.reduced().absent.size, extreme=bare))} null ranks, Bonferroni"
+    ranks = null_ranks(RankGrid(), evidence.reduced().absent.size, extreme=bare)
+    return filled(RANKS, {"count": len(ranks)})
 
 
 def _beside_runs(evidence: RunScores, claim: UpperBound | None) -> tuple[Statement, ...]:
-    return (("limits of the error rates in the figure", f"{_spent_by_runs(evidence, claim)}, both rates"),)
+    spent = filled(BOTH_RATES, {"spent": _spent_by_runs(evidence, claim)})
+    return (("limits of the error rates in the figure", spent),)
 
 
 def _runs_needed(evidence: RunScores, claim: UpperBound, *, confidence: float) -> int | None:

@@ -23,6 +23,7 @@ from scipy import special, stats
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import LowerBound
 from dpaudit.estimators import _paths
 from dpaudit.estimators.canaries import invert_recursion
@@ -33,6 +34,8 @@ from dpaudit.tradeoff import GAUSSIAN
 
 ALGORITHMS = {"1": "mu", "5.1.1": "epsilon", "6": "epsilon", "8": "mu", "9": "epsilon"}
 COMPOSITION = ("6", "8")
+THEOREM = "paper 003, theorem {number} as printed"
+ALGORITHM = "paper 003, algorithm {number} as printed"
 
 
 def as_published_from_members(
@@ -75,12 +78,13 @@ def as_published_from_members(
         "9": lambda: _algorithm_9(found, r, alpha),
     }
     theta, parameter = makers[algorithm](), ALGORITHMS[algorithm]
+    method = THEOREM if "." in algorithm else ALGORITHM
     return LowerBound(
         epsilon=theta if parameter == "epsilon" else None,
         delta=slack if parameter == "epsilon" else None,
         confidence=confidence,
         relation=evidence.relation,
-        method=f"paper 003, {'theorem' if '.' in algorithm else 'algorithm'} {algorithm} as printed",
+        method=filled(method, {"number": algorithm}),
         guarantee="estimate",
         assumptions=conditions_of(evidence, 0.0, overlap),
         mu=theta if parameter == "mu" else None,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import LowerBound, convert
 from dpaudit.estimators.members import (
     REFERENCES,
@@ -26,6 +27,7 @@ from dpaudit.estimators.members import (
     needs_members,
     ranks_of,
     signed_guesses,
+    size_of,
 )
 from dpaudit.estimators.thresholds import GuessPath, MemberGuesses, Strategy
 from dpaudit.evidence import MemberScores
@@ -35,6 +37,8 @@ from dpaudit.tradeoff import GAUSSIAN, approximate
 PARAMETERS = ("epsilon", "mu")
 SHARE = 0.5
 """Of the error probability that the bootstrap spends."""
+QUANTILE = "lower {level:g} quantile of {resamples} resamples, each at error {error:g}; common random numbers"
+NOT_SEEN = "a bootstrap does not see what the propensity model cannot express"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -178,13 +182,10 @@ def _estimate(
         theta=theta,
         parameter="mu" if test.gaussian else "epsilon",
         family=GAUSSIAN.name if test.gaussian else None,
-        selection=(
-            f"lower {share * alpha:.3g} quantile of {resamples} resamples, each at error {(1.0 - share) * alpha:.3g}; "
-            "common random numbers"
-        ),
+        selection=filled(QUANTILE, {"level": share * alpha, "resamples": resamples, "error": (1.0 - share) * alpha}),
         unit=evidence.unit,
-        size=f"{int(evidence.member.sum()):,} members, {int((~evidence.member).sum()):,} non-members",
-        notes=("a bootstrap does not see what the propensity model cannot express",),
+        size=size_of(evidence),
+        notes=(NOT_SEEN,),
         references=REFERENCES,
         theory="theory:zero-run#estimated",
     )

@@ -21,10 +21,13 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption
+from dpaudit.assumptions import Assumption, filled
 from dpaudit.bounds import LowerBound, check_family, convert, guarantee_of
 from dpaudit.estimators import _paths, _recursion
 from dpaudit.estimators.thresholds import (
+    HELD_OUT_GUESSES,
+    NUMBERS,
+    ONE_NUMBER,
     EProcess,
     Fixed,
     FractionGrid,
@@ -32,6 +35,7 @@ from dpaudit.estimators.thresholds import (
     HeldOut,
     Strategy,
     Uncorrected,
+    count_words,
     guess_counts,
     guesses_beyond,
     guesses_from_canaries,
@@ -64,7 +68,11 @@ SHIFT = Assumption(
     theory="theory:observational#shift",
 )
 """The tau that the auditor answers for."""
-SHIFT_OF_UNITS = replace(SHIFT, sentence=f"{SHIFT.sentence}, all of one {{unit}} together")
+SHIFT_OF_UNITS = replace(SHIFT, sentence=SHIFT.sentence + ", all of one {unit} together")
+SIZE = "{rows:,} canaries, one run"
+KEPT_AS_COINS = "{rows:,} of {population:,} rows kept as fair coins, one run"
+NOTHING_FROM = "nothing could be reported for tau of {tau_max:up4} or more"
+PATH = "numbers of guesses {first:,} to {last:,}, calibrated as one path"
 SWEEP = tuple(percent / 100.0 for percent in range(1, 101))
 REFERENCES = (
     "Steinke, Nasr and Jagielski, arXiv 2305.08846",
@@ -314,9 +322,7 @@ class _Inverted:
 
 def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **what: object) -> LowerBound:
     conditions = (*conditions_of(evidence), *what.pop("assumptions", ()))  # type: ignore[misc]
-    size = f"{evidence.scores.size:,} canaries, one run"
-    if evidence.population is not None:
-        size = f"{evidence.scores.size:,} of {evidence.population:,} rows kept as fair coins, one run"
+    size = SIZE if evidence.population is None else KEPT_AS_COINS
     notes = [found.note] if found.note else []
     if evidence.shift > 0.0 and found.guesses:
         largest = tau_max(
@@ -325,7 +331,7 @@ def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **wha
             correct=found.correct or 0,
             confidence=confidence,
         )
-        notes.append(f"nothing could be reported for tau of {largest:.2g} or more")
+        notes.append(filled(NOTHING_FROM, {"tau_max": largest}))
     return LowerBound(
         confidence=confidence,
         relation=evidence.relation,
@@ -338,7 +344,7 @@ def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **wha
         selection=found.words,
         ceiling=found.ceiling,
         unit=evidence.unit,
-        size=size,
+        size=filled(size, {"rows": evidence.scores.size, "population": evidence.population}),
         capped=found.capped,
         notes=tuple(notes),
         references=REFERENCES,
@@ -370,7 +376,7 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
     return _Inverted(
         theta=theta,
         capped=capped,
-        words=f"numbers of guesses {ranks[0]:,} to {m:,}, calibrated as one path",
+        words=filled(PATH, {"first": ranks[0], "last": m}),
         method="one run, exact path of right guesses",
         theory="theory:selection#guess-path",
         guesses=ranks[best],
@@ -438,7 +444,7 @@ def _by_counts(evidence: CanaryScores, strategy: Fixed | FractionGrid, delta: fl
 
     return _Inverted(
         theta=theta,
-        words=_count_words(numbers),
+        words=count_words(NUMBERS if len(numbers) > 1 else ONE_NUMBER, numbers),
         method="one run, binomial tail" + (" and knapsack delta term" if delta > 0.0 else ""),
         theory="theory:one-run#delta",
         guesses=best,
@@ -452,15 +458,9 @@ def _one(m: int, r: int, c: int, delta: float, level: float) -> float:
     return one_run_epsilon(canaries=m, guesses=r, correct=c, delta=delta, confidence=1.0 - level)
 
 
-def _count_words(numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"{numbers[0]:,} guesses, fixed in advance"
-    return f"{', '.join(f'{r:,}' for r in numbers)} guesses, fixed in advance, Bonferroni"
-
-
 def _by_held_out(evidence: CanaryScores, strategy: HeldOut, delta: float, alpha: float) -> _Inverted:
     rest, number = held_out_canaries(strategy, evidence)
-    return _by_free_count(rest, number, delta, alpha, f"number of guesses chosen on a random {100 * strategy.share:g}%")
+    return _by_free_count(rest, number, delta, alpha, filled(HELD_OUT_GUESSES, {"share": 100 * strategy.share}))
 
 
 def _by_free_count(evidence: CanaryScores, r: int, delta: float, alpha: float, words: str) -> _Inverted:
@@ -582,7 +582,7 @@ def _by_recursion(name: str, evidence: CanaryScores, family: Family, strategy: S
     return _Inverted(
         theta=theta,
         capped=capped,
-        words=_count_words(numbers),
+        words=count_words(NUMBERS if len(numbers) > 1 else ONE_NUMBER, numbers),
         method="one run, f-DP recursion",
         theory="theory:one-run#f-dp",
         guesses=best,

@@ -27,16 +27,18 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, Check, CheckResult
+from dpaudit.assumptions import Assumption, Check, CheckResult, filled
 from dpaudit.bounds import LowerBound, Relation, convert
 from dpaudit.estimators import _paths
 from dpaudit.estimators.canaries import invert_recursion, one_run_epsilon, shifted_delta
 from dpaudit.estimators.thresholds import (
+    NUMBERS,
     Fixed,
     FractionGrid,
     GuessPath,
     MemberGuesses,
     Strategy,
+    count_words,
     guess_counts,
     guesses_from_members,
     refuse,
@@ -81,6 +83,11 @@ OVERLAP = replace(
     sentence="all but a share {share:g} of each group has its propensity in [{eta:g}, {rest:g}]",
     theory="theory:zero-run#composition",
 )
+METHOD = "given members, {correction} correction"
+SIZE = "{members:,} members, {others:,} non-members"
+PATH_UP_TO = "{count} numbers of guesses up to {last:,}, calibrated as one path"
+PATH = "{count} numbers of guesses, calibrated as one path"
+TAMPERED = "{guesses} guesses, fixed in advance, tampered once"
 REFERENCES = ("Cebere et al., Privacy Auditing with Zero (0) Training Run, corrected: theory:errata#paper-003",)
 ERRORS = (0.0, 0.1, 0.2, 0.5, 1.0)
 """Errors of the log-odds at which a bound is shown."""
@@ -413,7 +420,7 @@ def _from_members(
         delta=delta,
         confidence=confidence,
         relation=evidence.relation,
-        method=f"given members, {correction} correction",
+        method=filled(METHOD, {"correction": correction}),
         guarantee="conditional",
         assumptions=conditions,
         mu=None if pure else theta,
@@ -423,12 +430,16 @@ def _from_members(
         selection=words,
         ceiling=ceiling,
         unit=evidence.unit,
-        size=f"{int(evidence.member.sum()):,} members, {int((~evidence.member).sum()):,} non-members",
+        size=size_of(evidence),
         capped=capped,
         references=REFERENCES,
         theory=PROOFS[correction if pure or correction != "conditional" else "conditional mu"],
         test=p_value,
     )
+
+
+def size_of(evidence: MemberScores) -> str:
+    return filled(SIZE, {"members": int(evidence.member.sum()), "others": int((~evidence.member).sum())})
 
 
 def _check_overlap(evidence: MemberScores, overlap: Overlap) -> None:
@@ -480,7 +491,7 @@ def _conditional(
     theta, capped = invert_signed(path, len(ranks), family, delta, alpha)
     # the ceiling is as if one number of guesses were looked at: quick, a little high
     ceiling, _ = invert_signed(path.perfect(), 1, family, delta, alpha)
-    words = f"{len(ranks)} numbers of guesses up to {ranks[-1]:,}, calibrated as one path"
+    words = filled(PATH_UP_TO, {"count": len(ranks), "last": ranks[-1]})
     return theta, capped, words, lambda value: path.p_value(*level(value)), ceiling
 
 
@@ -524,8 +535,7 @@ def _tampered(name: str, found: MemberGuesses, strategy: Strategy, family: Famil
     level = alpha / len(numbers)
     theta, capped = max(invert_recursion(family, m, r, right[r], level, 0.0) for r in numbers)
     ceiling = max(invert_recursion(family, m, r, best[r], level, 0.0)[0] for r in numbers)
-    words = f"{', '.join(f'{r:,}' for r in numbers)} guesses, fixed in advance, tampered once"
-    return theta, capped, words, None, ceiling
+    return theta, capped, count_words(TAMPERED, numbers), None, ceiling
 
 
 def _composed(
@@ -546,13 +556,13 @@ def _composed(
         slack = partial(_paths.excess, m, delta=total)
         theta, capped = _paths.invert(ranks, found.counts(ranks), alpha=alpha, slack=slack)
         ceiling = _paths.ceiling(ranks, alpha=alpha, slack=slack)
-        words = f"{len(ranks)} numbers of guesses, calibrated as one path"
+        words = filled(PATH, {"count": len(ranks)})
         return max(0.0, theta - shift), capped, words, None, max(0.0, ceiling - shift)
     if isinstance(strategy, GuessPath):
         raise InputError(f"`{name}` by composition needs a number of guesses fixed in advance.", "use FractionGrid().")
     numbers = ranks_of(name, strategy, found)
     level = alpha / len(numbers)
-    words = f"{', '.join(f'{r:,}' for r in numbers)} guesses, fixed in advance, Bonferroni"
+    words = count_words(NUMBERS, numbers)
     counts = {r: int(right[:r].sum()) for r in numbers}
     if family is not GAUSSIAN:
         total = shifted_delta(delta or 0.0, share)

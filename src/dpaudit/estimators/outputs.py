@@ -21,7 +21,7 @@ from scipy import optimize, special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption
+from dpaudit.assumptions import Assumption, filled
 from dpaudit.bounds import RenyiBound, guarantee_of
 from dpaudit.estimators.thresholds import Cut, poisson_mass
 from dpaudit.evidence import OutputCounts
@@ -31,6 +31,10 @@ METHODS = ("exact", "goodman", "sison-glaz", "bootstrap")
 DIRECTIONS = ("present", "absent")
 RESAMPLES = 2000
 LARGEST_ORDER = 128.0
+K_CUT = "all {answers} answers, {method} limits"
+QUERIES = "{events}, {queries} queries at equal shares{best}"
+METHOD = "{name}, {method}{added}"
+OF_A_GROUP = "{method}; {changed} records changed, group privacy"
 REFERENCES = ("Chadha et al., Auditing Private Prediction, corrected: theory:errata#paper-002",)
 ANSWERS_INDEPENDENT = Assumption(
     id="independent-answers",
@@ -101,7 +105,7 @@ def renyi_from_outputs(
         words = "one event, resampled"
     else:
         one_query = partial(_k_cut, method=method, seed=evidence.seed)
-        words = f"all {evidence.present.shape[1]} answers, {method} limits"
+        words = filled(K_CUT, {"answers": evidence.present.shape[1], "method": method})
     rows = np.array(
         [one_query(p, q, wanted, alpha / queries) for p, q in zip(evidence.present, evidence.absent, strict=True)]
     )
@@ -110,7 +114,7 @@ def renyi_from_outputs(
         divergences=tuple((rows.sum(axis=0) if compose else rows.max(axis=0)).tolist()),
         confidence=confidence,
         relation=evidence.relation,
-        method=f"{name}, {method}" + (", queries added" if compose else ""),
+        method=filled(METHOD, {"name": name, "method": method, "added": ", queries added" if compose else ""}),
         guarantee=guarantee_of(conditions, estimate=method != "exact"),
         assumptions=conditions,
         selection=words,
@@ -136,7 +140,8 @@ def _two_cut_words(event: Any, direction: str | None, queries: int, compose: boo
     side = "" if direction is not None else ", both directions paid for"
     if queries == 1:
         return fixed + side
-    return f"{fixed}{side}, {queries} queries at equal shares" + ("" if compose else ", the best of them")
+    best = "" if compose else ", the best of them"
+    return filled(QUERIES, {"events": fixed + side, "queries": queries, "best": best})
 
 
 def _two_cut(
@@ -328,7 +333,7 @@ def renyi_of_one_record(bound: RenyiBound, *, changed: int) -> RenyiBound:
         bound,
         orders=tuple(order * 2.0**doublings for order, _ in kept),
         divergences=tuple(value / 3.0**doublings for _, value in kept),
-        method=f"{bound.method}; {changed} records changed, group privacy",
+        method=filled(OF_A_GROUP, {"method": bound.method, "changed": changed}),
     )
 
 

@@ -16,7 +16,7 @@ from scipy import special
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Check, CheckResult, round_up
+from dpaudit.assumptions import Check, CheckResult, filled, round_up
 from dpaudit.bounds import GENERATOR_DIVERGENCE, PanoramiaRegion
 from dpaudit.estimators import _paths
 from dpaudit.estimators.thresholds import EProcess, GuessPath, Strategy, member_guesses, refuse
@@ -26,6 +26,7 @@ __all__ = ["GENERATOR_DIVERGENCE", "panoramia"]
 
 SMALLEST = 8
 WORDS = {GuessPath: "a few numbers of guesses, calibrated as one path", EProcess: "a betting wealth"}
+SIZE = "{items:,} items, {real:,} real"
 REFERENCES = ("Kazmi et al., PANORAMIA, corrected: theory:errata#paper-004",)
 
 
@@ -86,7 +87,7 @@ def panoramia(
         selection=WORDS[type(strategy)],
         assumptions=evidence.conditions,
         unit=evidence.unit,
-        size=f"{evidence.included.size:,} items, {int(evidence.included.sum()):,} real",
+        size=filled(SIZE, {"items": evidence.included.size, "real": int(evidence.included.sum())}),
         references=REFERENCES,
         theory="theory:panoramia#region" if asserted is None else "theory:panoramia#asserted",
     )

@@ -21,6 +21,7 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import LowerBound, check_family, convert, guarantee_of
 from dpaudit.estimators import _paths
 from dpaudit.estimators.thresholds import (
@@ -39,6 +40,8 @@ from dpaudit.tradeoff import GAUSSIAN, Family, TradeOff, approximate
 
 EPSILON_CAP = 50.0
 TESTS = ("fisher", "clopper-pearson")
+SIZE = "{present:,} runs with, {absent:,} without"
+UNION = "{selection}; union over {steps} steps"
 REFERENCES = ("Clopper and Pearson 1934", "Fisher 1932, section 21.1", "Dong, Roth and Su, arXiv 1905.02383")
 
 
@@ -285,7 +288,7 @@ def _from_runs(
         selection=cuts.words,
         ceiling=None if cuts.estimate else _ceiling(family, cuts, alpha, theta),
         unit=evidence.unit,
-        size=f"{evidence.present.size:,} runs with, {evidence.absent.size:,} without",
+        size=filled(SIZE, {"present": evidence.present.size, "absent": evidence.absent.size}),
         capped=capped,
         references=REFERENCES,
         theory=theory,
@@ -394,7 +397,7 @@ def by_step(
     found = {}
     for step, runs in evidence.items():
         one = bound(runs, confidence=1.0 - alpha / count, **settings)
-        words = f"{one.selection}; union over {count} steps"
+        words = filled(UNION, {"selection": one.selection, "steps": count})
         found[step] = replace(one.paid_for(count, confidence), simultaneous=count, selection=words)
     return found
 
@@ -450,7 +453,7 @@ def epsilon_curve_from_runs(
             assumptions=evidence.conditions,
             selection=words,
             unit=evidence.unit,
-            size=f"{evidence.present.size:,} runs with, {evidence.absent.size:,} without",
+            size=filled(SIZE, {"present": evidence.present.size, "absent": evidence.absent.size}),
             simultaneous=len(wanted),
             references=REFERENCES,
             theory="theory:multi-run#epsilon-curve",

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dpaudit import _binomial, _files
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import LowerBound, Relation, UpperBound, Verdict, check_comparable, decide
 from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators import _paths
@@ -34,6 +35,7 @@ LARGEST_STAKE = 0.45
 """At epsilon 0; a lost bet then costs nine tenths of the wealth."""
 SHARE_OF_KELLY = 0.8
 """Stakes are a little below the plug-in optimum, because the plug-in is optimistic."""
+SIZE = "{runs:,} runs, {heads:,} with the record"
 REFERENCES = ("Ville 1939", "Waudby-Smith and Ramdas, arXiv 2010.09686")
 WEALTH = "{runs:,} runs, wealth {wealth:.3g} against the claimed curve"
 
@@ -220,7 +222,7 @@ def _bound_of(state: StreamState, barrier: float, confidence: float, relation: R
         theta=theta,
         selection="threshold and stake planned from past runs only",
         unit=unit,
-        size=f"{runs:,} runs, {heads:,} with the record",
+        size=filled(SIZE, {"runs": runs, "heads": heads}),
         capped=capped,
         references=REFERENCES,
         theory="theory:sequential#stream",

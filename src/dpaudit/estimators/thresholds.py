@@ -30,6 +30,7 @@ from scipy import special
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.evidence import CanaryScores, MemberScores, PairedScores, RunScores
 
 __all__ = [
@@ -53,6 +54,11 @@ NULL_FRACTIONS = (0.005, 0.02, 0.08, 0.16, 0.32, 0.5)
 EXTREME_RANKS = (1, 3, 10, 30)
 EXTREME_FROM = 2000
 TIES, SPLIT, TAMPER = 0x74696573, 0x73706C74, 0x74616D70  # names of the random streams
+RANKS = "{count} null rank{plural}, Bonferroni"
+HELD_OUT = "threshold chosen on a random {share:g}%, tested on the rest"
+HELD_OUT_GUESSES = "number of guesses chosen on a random {share:g}%"
+ONE_NUMBER = "{guesses} guesses, fixed in advance"
+NUMBERS = "{guesses} guesses, fixed in advance, Bonferroni"
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,7 @@ def cuts_from_runs(
     present, absent = _untied(evidence)
     if isinstance(strategy, RankGrid):
         ranks = null_ranks(strategy, absent.size, extreme=extreme)
-        words = f"{len(ranks)} null rank{'s' if len(ranks) > 1 else ''}, Bonferroni"
+        words = filled(RANKS, {"count": len(ranks), "plural": "s" if len(ranks) > 1 else ""})
         return Cuts(tuple(_cut_at_rank(rank, present, absent) for rank in ranks), words)
     if isinstance(strategy, Fixed) and strategy.score is not None:
         cut = _cut_at_score(strategy.score, evidence.present, evidence.absent)
@@ -215,8 +221,7 @@ def cuts_from_runs(
         return Cuts((_cut_at_rank(rank, present, absent),), "one null rank, fixed in advance")
     if isinstance(strategy, HeldOut):
         cut = _held_out_cut(strategy, evidence.seed, present, absent, objective)
-        words = f"threshold chosen on a random {100 * strategy.share:g}%, tested on the rest"
-        return Cuts((cut,), words, free=True)
+        return Cuts((cut,), filled(HELD_OUT, {"share": 100 * strategy.share}), free=True)
     if isinstance(strategy, Uncorrected):
         return Cuts(tuple(_all_cuts(present, absent)), "best of all thresholds, uncorrected", estimate=True)
     raise refuse(
@@ -480,6 +485,11 @@ def guess_counts(strategy: Fixed | FractionGrid, canaries: int) -> list[int]:
         return [check.count("guesses", strategy.guesses, high=canaries, high_name="canaries")]
     assert strategy.fraction is not None
     return [max(1, round(strategy.fraction * canaries))]
+
+
+def count_words(template: str, numbers: list[int]) -> str:
+    """Which numbers of guesses were looked at, in a template of theirs."""
+    return filled(template, {"guesses": ", ".join(f"{number:,}" for number in numbers)})
 
 
 def guesses_beyond(score: float, evidence: CanaryScores) -> int:

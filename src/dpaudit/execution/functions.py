@@ -27,8 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpaudit import __version__
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+
+OWN = "dpaudit"
+"""This package: its version stands for its code, wherever it is installed."""
 
 
 class RunFailed(RuntimeError):
@@ -208,7 +212,7 @@ def fingerprint(value: Any) -> str:
 
 
 def _environment() -> list[str]:
-    return [platform.python_version(), np.__version__]
+    return [platform.python_version(), np.__version__, __version__]
 
 
 def _described(value: Any, above: tuple[int, ...]) -> Any:
@@ -262,7 +266,7 @@ def _described_object(value: Any, above: tuple[int, ...]) -> Any:
 def _users_own(value: Any) -> bool:
     """Whether a function or class belongs to somebody's script or project, not to Python or an installed package."""
     name = (getattr(value, "__module__", None) or "").split(".")[0]
-    if name in sys.stdlib_module_names and name != "__main__":
+    if name == OWN or (name in sys.stdlib_module_names and name != "__main__"):
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
     return file is None or "site-packages" not in str(file)

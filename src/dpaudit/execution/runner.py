@@ -169,10 +169,13 @@ class Execution:
             if not stops:  # ctrl-C may end a worker that was only starting, before it could leave it to us
                 raise
         if stops and len(done) < len(jobs):
-            kept = "nothing is kept, for there is no store"
-            if store is not None:
-                kept = f"they are kept in {str(store.path)!r}; the same command goes on from there (without --fresh)"
-            raise Interrupted(f"{len(done):,} of {len(jobs):,} jobs were finished; {kept}.")
+            so_far = f"{len(done):,} of {len(jobs):,} jobs were finished"
+            if store is None:
+                raise Interrupted(f"{so_far}; nothing is kept, for there is no store.")
+            raise Interrupted(
+                f"{so_far}; they are kept in {str(store.path)!r}; the same command goes on from there (without "
+                "--fresh)."
+            )
         if failures:
             raise min(failures, key=lambda failure: failure[0])[1]  # the first in order, whoever was quicker
         return [done[number] for number in range(len(jobs))]

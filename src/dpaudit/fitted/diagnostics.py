@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dpaudit import _validate as check
+from dpaudit.assumptions import filled
 
 SHARES = (0.0, 0.01, 0.05)
 """Shares of each group that an overlap may leave out."""
@@ -17,6 +18,8 @@ PURE = 20
 """Rows of one value that must all be of one group before it is called revealing."""
 REVEALS = 0.5
 """Share of all rows with such values from which on a column is named."""
+SEPARATES = "column {column!r} separates members from non-members exactly"
+GIVES_AWAY = "column {column!r} gives the membership of {share:down0}% of the rows away"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +100,8 @@ class LeakingColumn:
         return self.share == 1.0
 
     def __str__(self) -> str:
-        how = "separates members from non-members exactly" if self.exactly else (
-            f"gives the membership of {100.0 * self.share:.0f}% of the rows away"
-        )  # fmt: skip
-        return f"column {self.column!r} {how}"
+        template = SEPARATES if self.exactly else GIVES_AWAY
+        return filled(template, {"column": self.column, "share": 100.0 * self.share})
 
 
 def leaking_columns(columns: dict[str, NDArray[Any]], member: Any) -> list[LeakingColumn]:

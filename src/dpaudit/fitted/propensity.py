@@ -29,6 +29,7 @@ from scipy import linalg, special
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.execution import stream
 
 __all__ = [
@@ -54,6 +55,10 @@ BLOCK = 50
 """Resamples that are fitted together."""
 TOLERANCE, SETTLED = 1e-8, 1e-5
 """How far slopes may still move: of a fit, and of a resample, which differs from the next by a hundred times that."""
+LOGISTIC = "L2 logistic regression, C = {strength:g}, of at most {components} components{calibrated}"
+CLASSIFIER = "{name}{calibrated}"
+TREES = "boosted trees{calibrated}"
+CALIBRATED = ", Platt-calibrated"
 
 
 class Fitted(Protocol):
@@ -118,8 +123,8 @@ class Logistic:
         check.count("folds", self.folds)
 
     def words(self) -> str:
-        calibrated = ", Platt-calibrated" if self.folds else ""
-        return f"L2 logistic regression, C = {self.strength:g}, of at most {self.components} components{calibrated}"
+        own = {"strength": self.strength, "components": self.components}
+        return filled(LOGISTIC, {**own, "calibrated": CALIBRATED if self.folds else ""})
 
     def fit(self, x: Any, member: Any, *, seed: int = 0) -> FittedLogistic:
         rows, bits = prepared(x, member)
@@ -371,7 +376,7 @@ class Classifier:
     folds: int = FOLDS
 
     def words(self) -> str:
-        return f"{type(self.model).__name__}{', Platt-calibrated' if self.folds else ''}"
+        return filled(CLASSIFIER, {"name": type(self.model).__name__, "calibrated": CALIBRATED if self.folds else ""})
 
     def fit(self, x: Any, member: Any, *, seed: int = 0) -> FittedClassifier:
         rows, bits = prepared(x, member)
@@ -423,7 +428,7 @@ class Boosted(Classifier):
             object.__setattr__(self, "model", HistGradientBoostingClassifier(max_iter=100, max_leaf_nodes=15))
 
     def words(self) -> str:
-        return f"boosted trees{', Platt-calibrated' if self.folds else ''}"
+        return filled(TREES, {"calibrated": CALIBRATED if self.folds else ""})
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dpaudit.assumptions import Check, CheckResult, round_up
+from dpaudit.assumptions import Check, CheckResult, filled
 from dpaudit.bounds import Bound, LowerBound, Outcome, PanoramiaRegion, RenyiBound, Verdict, relation
 from dpaudit.evidence.format_1 import assumption_of
 
@@ -29,6 +29,12 @@ NUMBERS_OF_CHECKS = {
 }
 GIVEN_MEMBERS = "ZeroRun"
 PASSED = {True: "passed", False: "refuted", None: "not-run"}
+TITLE = "{name}, {relation} of one {unit}"
+CONDITION = "fail if {condition}: {answer}"
+CLAIM = "{mu}epsilon <= {epsilon:up} at delta {delta:g}   claimed: {method}{source}, {relation} of one {unit}"
+CLAIMED_MU = "mu <= {mu:up}, "
+CLAIM_SOURCE = " ({source})"
+"""What a record of format 1 printed: it stays so, whatever new records say."""
 SAME = ("name", "note", "plan", "fail_if", "failed_if", "seeds", "versions", "timings")
 
 
@@ -118,13 +124,13 @@ def _number(value: Any) -> Any:
 def _text(values: Mapping[str, Any], bounds: tuple[Bound, ...], claim: Mapping[str, Any] | None) -> dict[str, Any]:
     """What the version that wrote it printed."""
     seen = values["evidence"]
-    title = values["name"] if seen is None else f"{values['name']}, {seen['relation']} of one {seen['unit']}"
+    title = values["name"] if seen is None else filled(TITLE, {**seen, "name": values["name"]})
     lines = [line for bound in bounds for line in _bound_lines(bound)]
     if claim is not None:
         lines.append(_claim_line(claim))
     if values["fail_if"] is not None:
         says = {None: "cannot say", True: "yes", False: "no"}[values["failed_if"]]
-        lines.append(f"fail if {values['fail_if']}: {says}")
+        lines.append(filled(CONDITION, {"condition": values["fail_if"], "answer": says}))
     checks = [entry["sentence"] for entry in values.get("checks", {}).values()]
     sentence = values["verdict"]["sentence"]
     return {
@@ -147,12 +153,9 @@ def _bound_lines(bound: Bound) -> list[str]:
 
 
 def _claim_line(claim: Mapping[str, Any]) -> str:
-    mu = "" if claim.get("mu") is None else f"mu <= {round_up(claim['mu'])}, "
-    source = f" ({claim['source']})" if claim.get("source") else ""
-    return (
-        f"{mu}epsilon <= {round_up(claim['epsilon'])} at delta {claim['delta']:g}   claimed: "
-        f"{claim['method']}{source}, {claim['relation']} of one {claim['unit']}"
-    )
+    mu = "" if claim.get("mu") is None else filled(CLAIMED_MU, claim)
+    source = filled(CLAIM_SOURCE, claim) if claim.get("source") else ""
+    return filled(CLAIM, {**claim, "mu": mu, "source": source})
 
 
 __all__ = ["fields_of"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit import __version__, _files
-from dpaudit.assumptions import percent, round_down, round_up
+from dpaudit.assumptions import filled, percent
 from dpaudit.bounds import Outcome
 from dpaudit.record import Audit, Audits, as_audits
 from dpaudit.reporting import plot, text
@@ -47,8 +47,17 @@ RC: Any = {
 }
 
 
-PROOF = "Proof: {} in the documentation."
-REACH = "An audit of this size could have shown {} up to about {}."
+TITLE, TITLE_OF_ONE = "Privacy audit", "Privacy audit: {name}"
+CLAIM = "{claim}; {method}, {relation} of one {unit}"
+TESTED_AS = "the curve of: {curve}"
+DIGEST = "sha256 {digest}"
+ADJACENCY = "{relation} of one {unit}"
+CONFIDENCE = "{confidence:percent} for the verdict, and for each bound on its own"
+CONDITION = "fail if {condition}"
+PROOF = "Proof: {theory} in the documentation."
+REACH = "An audit of this size could have shown {parameter} up to about {ceiling:down}."
+AXIS = "{lower}; claimed: {claim}; ceiling: {ceiling}."
+NOT_DRAWN = "The claim is not drawn: it is about something else."
 REGION = (
     "What is left for the model, for every divergence of the generator that one may assert: real records at most e^c "
     "times as likely as generated ones. To the left of the dotted line the baseline refutes the assertion."
@@ -58,6 +67,26 @@ PROPENSITIES = (
     "How the features alone tell the groups apart: propensities of the audited members and non-members, for groups of "
     "equal size. Near 0 and 1 there is little to compare a row with."
 )
+HISTOGRAM = "How the scores of the two worlds are spread."
+GUESSES = "Share of right guesses among the most confident ones; a half is chance."
+LEARNING = "What the baseline shows of the generator's divergence, by the rows it learns from (estimates)."
+RISING = "It still rises: the model's leakage may be over-stated."
+ERRORS = "Error rates of the attack, on log axes."
+SQUARES = (
+    "The squares are upper limits of both rates at the tested null ranks; all of them hold at once with "
+    "{confidence:percent} confidence."
+)
+SHADED = "Squares inside the shaded area speak against the claim; the verdict comes from its own test."
+CALIBRATION = "How far the proxy can be believed: what it predicts, and what occurs."
+CALIBRATION_OF_PROPENSITIES = (
+    "How far the propensities can be believed: what they predict, and how many members there are."
+)
+SHIFT = "Bound against tau: what would be left if true and proxy values differed by that much."
+NOT_REFUTED = "Only values that the blind baseline does not refute are shown."
+THRESHOLDS = "What each threshold would have shown, had it alone been fixed in advance."
+REPORTED = "The reported bound, {epsilon:down}, pays for trying several."
+CLAIMED = "Claimed: {epsilon:up}."
+SVG = '<svg viewBox="{box}" {namespaces} role="img" aria-label="{caption}">'
 
 
 @dataclass(frozen=True)
@@ -79,7 +108,7 @@ def to_html(audits: Audit | Iterable[Audit], *, title: str | None = None) -> str
     sections = [_section(audit, f"audit-{number}") for number, audit in enumerate(found, 1)]
     import markupsafe
 
-    heading = title or ("Privacy audit" if len(found) > 1 else f"Privacy audit: {found[0].name}")
+    heading = title or (TITLE if len(found) > 1 else filled(TITLE_OF_ONE, {"name": found[0].name}))
     template = _environment().get_template("report.html.j2")
     return str(
         template.render(
@@ -134,27 +163,25 @@ def _tested(audit: Audit) -> list[tuple[str, str]]:
     plan, rows = audit.plan, []
     if audit.claim is not None:
         claim = audit.claim
-        rows.append(
-            ("claim", f"{text.claim_words(audit)}; {claim['method']}, {claim['relation']} of one {claim['unit']}")
-        )
+        rows.append(("claim", filled(CLAIM, {**claim, "claim": text.claim_words(audit)})))
         rows.append(("source of the claim", claim["source"] or "not stated"))
-        rows.append(("tested as", f"the curve of: {claim['tested_as']}"))
+        rows.append(("tested as", filled(TESTED_AS, {"curve": claim["tested_as"]})))
     for seen in audit.evidence:
         sizes = ", ".join(f"{count:,} {name}" for name, count in seen["sizes"].items())
         rows.append(("evidence", sizes))
-        rows.append(("evidence digest", f"sha256 {seen['digest']}"))
-    rows.append(("adjacency", f"{plan['relation']} of one {plan['unit']}"))
-    rows.append(("confidence", f"{percent(plan['confidence'])} for the verdict, and for each bound on its own"))
+        rows.append(("evidence digest", filled(DIGEST, seen)))
+    rows.append(("adjacency", filled(ADJACENCY, plan)))
+    rows.append(("confidence", filled(CONFIDENCE, plan)))
     if audit.fail_if is not None:
-        rows.append((f"fail if {audit.fail_if}", text.CONDITIONS[audit.failed_if]))
+        rows.append((filled(CONDITION, {"condition": audit.fail_if}), text.CONDITIONS[audit.failed_if]))
     return rows
 
 
 def _bound_lines(lines: list[str], bound: Any) -> list[str]:
     """A bound with its assumptions by number, how it was found, and its remarks."""
     how = [part for part in (getattr(bound, "size", None), getattr(bound, "method", None), bound.selection) if part]
-    reach = [REACH.format(name, round_down(value)) for name, value in bound.ceilings.items()]
-    proof = [PROOF.format(bound.theory)] if bound.theory else []
+    reach = [filled(REACH, {"parameter": name, "ceiling": value}) for name, value in bound.ceilings.items()]
+    proof = [filled(PROOF, {"theory": bound.theory})] if bound.theory else []
     return [*lines, "; ".join(how), *getattr(bound, "notes", ()), *reach, *proof]
 
 
@@ -189,20 +216,19 @@ def _axis(audit: Audit, anchor: str) -> Figure | None:
         axes = canvas.subplots(len(parameters), 1, height_ratios=sizes, squeeze=False)
         for parameter, ax in zip(parameters, axes[:, 0], strict=True):
             plot.bounds(audit, parameter=parameter, ax=ax)
-        words = [
-            f"{text.lower_words(audit)}; claimed: {text.claim_words(audit)}; ceiling: {text.ceiling_words(audit)}."
-        ]
+        shown = {"lower": text.lower_words(audit), "claim": text.claim_words(audit)}
+        caption = filled(AXIS, {**shown, "ceiling": text.ceiling_words(audit)})
         if audit.outcome is Outcome.NOT_COMPARABLE:
-            words.append("The claim is not drawn: it is about something else.")
-        return Figure(_svg(canvas, f"{anchor}-axis", " ".join(words)), " ".join(words))
+            caption = f"{caption} {NOT_DRAWN}"
+        return Figure(_svg(canvas, f"{anchor}-axis", caption), caption)
 
 
 def _figures(audit: Audit, anchor: str) -> list[Figure]:
     drawn: dict[str, tuple[Callable[..., Any], str]] = {
         "errors": (plot.errors, _errors_caption(audit)),
-        "histogram": (plot.histogram, "How the scores of the two worlds are spread."),
+        "histogram": (plot.histogram, HISTOGRAM),
         "thresholds": (plot.thresholds, _thresholds_caption(audit)),
-        "guesses": (plot.guesses, "Share of right guesses among the most confident ones; a half is chance."),
+        "guesses": (plot.guesses, GUESSES),
         "shift": (plot.shift, _shift_caption(audit)),
         "calibration": (plot.calibration, _calibration_caption(audit)),
         "propensities": (plot.propensities, PROPENSITIES),
@@ -224,45 +250,37 @@ def _figures(audit: Audit, anchor: str) -> list[Figure]:
 
 
 def _learning_caption(audit: Audit) -> str:
-    words = "What the baseline shows of the generator's divergence, by the rows it learns from (estimates)."
     baseline = audit.result("baseline")
     rising = baseline is not None and baseline.numbers.get("rising", False)
-    return f"{words} It still rises: the model's leakage may be over-stated." if rising else words
+    return f"{LEARNING} {RISING}" if rising else LEARNING
 
 
 def _errors_caption(audit: Audit) -> str:
-    words = "Error rates of the attack, on log axes."
+    sentences = [ERRORS]
     if "boxes" in audit.figures.get("errors", {}):
-        level = percent(audit.plan["confidence"])
-        words += (
-            " The squares are upper limits of both rates at the tested null ranks; all of them hold at once with "
-            f"{level} confidence."
-        )
+        sentences.append(filled(SQUARES, audit.plan))
     if plot.alike(audit):
-        words += " Squares inside the shaded area speak against the claim; the verdict comes from its own test."
-    return words
+        sentences.append(SHADED)
+    return " ".join(sentences)
 
 
 def _calibration_caption(audit: Audit) -> str:
-    if "propensities" in audit.figures:
-        return "How far the propensities can be believed: what they predict, and how many members there are."
-    return "How far the proxy can be believed: what it predicts, and what occurs."
+    return CALIBRATION_OF_PROPENSITIES if "propensities" in audit.figures else CALIBRATION
 
 
 def _shift_caption(audit: Audit) -> str:
-    words = "Bound against tau: what would be left if true and proxy values differed by that much."
-    if audit.outcome is Outcome.WITHHELD:
-        words += " Only values that the blind baseline does not refute are shown."
-    return words
+    return f"{SHIFT} {NOT_REFUTED}" if audit.outcome is Outcome.WITHHELD else SHIFT
 
 
 def _thresholds_caption(audit: Audit) -> str:
     reported = next((one for one in plot.bounds_on(audit, "epsilon") if one.parameter == "epsilon"), None)
-    words = "What each threshold would have shown, had it alone been fixed in advance."
+    sentences = [THRESHOLDS]
     if reported is not None:
-        words += f" The reported bound, {round_down(reported.epsilon)}, pays for trying several."
+        sentences.append(filled(REPORTED, {"epsilon": reported.epsilon}))
     claimed = plot.comparable_claim(audit, "epsilon")
-    return words if claimed is None else f"{words} Claimed: {round_up(claimed)}."
+    if claimed is not None:
+        sentences.append(filled(CLAIMED, {"epsilon": claimed}))
+    return " ".join(sentences)
 
 
 def _style() -> Any:
@@ -286,8 +304,8 @@ def _svg(canvas: Any, name: str, caption: str) -> str:
         text = text.replace(colour, f"var(--{role})")
     box = re.search(r'viewBox="([^"]+)"', text)
     assert box is not None
-    head = f'<svg viewBox="{box[1]}" {NAMESPACES} role="img" aria-label="{html.escape(caption)}">'
-    return head + text[text.index(">") + 1 :]
+    head = {"box": box[1], "namespaces": NAMESPACES, "caption": html.escape(caption)}
+    return filled(SVG, head) + text[text.index(">") + 1 :]
 
 
 def _compact(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, CheckResult, filled, percent, round_down, round_up
+from dpaudit.assumptions import Assumption, CheckResult, filled, round_down
 from dpaudit.bounds import Bound, Outcome
 from dpaudit.record import Audit, as_audits, printable
 
@@ -155,6 +155,12 @@ WORDS = {
     Outcome.WITHHELD: "withheld: an assumption is refuted",
 }
 NO_TEST = "no test of this claim"
+CLOSING = "{count} audit{plural}: {outcomes}."
+TOGETHER = "{closing} All contradictions together are right with at least {confidence:percent} confidence."
+EPSILON_CLAIMED = "{mu}epsilon <= {epsilon:up}{at}{where}"
+AT_DELTA = " at {delta:g}"
+ELSEWHERE = " ({relation})"
+"""Beside a claim that is about another adjacency than the evidence."""
 
 
 def summary_rows(audits: Audit | Iterable[Audit]) -> list[tuple[str, ...]]:
@@ -188,11 +194,11 @@ def closing(audits: Audit | Iterable[Audit]) -> str:
     words = [verdict_words(audit) for audit in found]
     order = [*WORDS.values(), NO_TEST]
     listed = ", ".join(f"{words.count(word)} {word}" for word in order if word in words)
-    total = f"{len(found)} audit{'s' if len(found) > 1 else ''}: {listed}."
+    plural = "s" if len(found) > 1 else ""
+    total = filled(CLOSING, {"count": len(found), "plural": plural, "outcomes": listed})
     if found.simultaneous_confidence is None or len(found) == 1:
         return total
-    sure = percent(found.simultaneous_confidence)
-    return f"{total} All contradictions together are right with at least {sure} confidence."
+    return filled(TOGETHER, {"closing": total, "confidence": found.simultaneous_confidence})
 
 
 def verdict_words(audit: Audit) -> str:
@@ -212,7 +218,7 @@ def lower_words(audit: Audit) -> str:
 
 def _short(bound: Any) -> str:
     sign = "about" if bound.guarantee == "estimate" else ">="
-    at = f" at {bound.delta:g}" if bound.parameter == "epsilon" and bound.delta else ""
+    at = filled(AT_DELTA, {"delta": bound.delta}) if bound.parameter == "epsilon" and bound.delta else ""
     return f"{bound.short_name} {sign} {round_down(bound.value, bound.digits)}{at}"
 
 
@@ -220,10 +226,10 @@ def claim_words(audit: Audit) -> str:
     claim = audit.claim
     if claim is None:
         return "none"
-    at = f" at {claim['delta']:g}" if claim["delta"] else ""
-    mu = "" if claim["mu"] is None else f"mu <= {round_up(claim['mu'])}, "
-    where = "" if claim["relation"] == _relation(audit) else f" ({claim['relation']})"
-    return f"{mu}epsilon <= {round_up(claim['epsilon'])}{at}{where}"
+    at = filled(AT_DELTA, claim) if claim["delta"] else ""
+    mu = "" if claim["mu"] is None else filled(CLAIMED_MU, claim)
+    where = "" if claim["relation"] == _relation(audit) else filled(ELSEWHERE, claim)
+    return filled(EPSILON_CLAIMED, {"mu": mu, "epsilon": claim["epsilon"], "at": at, "where": where})
 
 
 def ceiling_words(audit: Audit) -> str:

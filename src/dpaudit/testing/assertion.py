@@ -28,7 +28,7 @@ import numpy as np
 from dpaudit import _files, accounting
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import percent
+from dpaudit.assumptions import filled
 from dpaudit.auditing import power
 from dpaudit.auditing.plan import claim_text
 from dpaudit.bounds import Relation, UpperBound
@@ -42,6 +42,11 @@ from dpaudit.testing.mutation import MutantOutcome, Mutated, MutationReport, mut
 EVIDENCE_FOLDER = ".dpaudit"
 BATCH = 16
 DETECTS, CONFIDENCE = 0.5, 0.999999
+PASSED = "{runs:,} runs do not contradict {stated}; {catches}."
+CONTRADICTED = (
+    "{runs:,} runs contradict the claim {claim} (p = {p_value:p}, at {confidence:percent} confidence).\n"
+    "evidence: {file}\nre-estimate: {command}"
+)
 
 
 class PrivacyViolation(AssertionError):
@@ -69,7 +74,8 @@ class Assurance:
 
     def __str__(self) -> str:
         stated = str(self.claim).split("   ")[0]
-        return f"{self.runs:,} runs do not contradict {stated}; {power.catches(self.claim, self.detects)}."
+        catches = power.catches(self.claim, self.detects)
+        return filled(PASSED, {"runs": self.runs, "stated": stated, "catches": catches})
 
 
 def assert_private(
@@ -227,12 +233,8 @@ def _violation(
     restated = claim_text(claim)
     if restated is not None:
         command += ["--claim", restated]
-    return PrivacyViolation(
-        f"{len(bets.scores):,} runs contradict the claim {claim} "
-        f"(p = {p_value:.2g}, at {percent(confidence)} confidence).\n"
-        f"evidence: {file}\nre-estimate: {shlex.join(command)}",
-        file,
-    )
+    said = {"runs": len(bets.scores), "claim": claim, "p_value": p_value, "confidence": confidence}
+    return PrivacyViolation(filled(CONTRADICTED, {**said, "file": file, "command": shlex.join(command)}), file)
 
 
 # -------------------------------------------------------------------------------------------------------------- mutants

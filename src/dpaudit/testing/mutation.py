@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.games.multi_run import Score, check_score_call
 
+NO_MUTANTS = "no mutants: the score has no hyper-parameters with known names, and offers no `mutants()`."
+DID_NOT_RUN = "{name} failed to run: {failure}"
 NOISE_SCALES = ("noise_scale", "sigma", "noise")
 """Names of a standard deviation; `noise_multiplier` is a multiple of the clip, as everywhere in the field."""
 CLIPS = ("clip", "clip_norm", "max_grad_norm")
@@ -191,7 +194,7 @@ class MutationReport:
 
     def __str__(self) -> str:
         if not self.outcomes:
-            return "no mutants: the score has no hyper-parameters with known names, and offers no `mutants()`."
+            return NO_MUTANTS
         columns = {
             "mutant": [one.name for one in self.outcomes],
             "change": [one.change for one in self.outcomes],
@@ -201,5 +204,5 @@ class MutationReport:
         for title, cells in reversed([(title, cells) for title, cells in columns.items() if any(cells)]):
             width = max(map(len, [title, *cells]))
             lines = [f"{cell:<{width}}  {line}" for cell, line in zip([title, *cells], lines, strict=True)]
-        lines += [f"{one.name} failed to run: {one.failure}" for one in self.outcomes if one.failure is not None]
-        return "\n".join(lines)
+        failed = [{"name": one.name, "failure": one.failure} for one in self.outcomes if one.failure is not None]
+        return "\n".join([*lines, *(filled(DID_NOT_RUN, values) for values in failed)])

@@ -22,6 +22,14 @@ import pytest
 PREFIX = "dpaudit "
 MUTANTS = f"{PREFIX}mutants"
 SURVIVORS = pytest.StashKey[list[str]]()
+SURVIVED = (
+    "the privacy test passed, and would pass with these bugs too: {names:list}.\n"
+    "(mutants of the score; the claim is not contradicted. A stronger score or a larger `detects` may notice them.)"
+)
+TOGETHER = (
+    "dpaudit: {count} privacy assertion{plural}; a contradiction among them is right with at least "
+    "{together:percent} confidence."
+)
 LEGEND = (
     "killed: the test goes red with this bug, and no more. survived: it stays green, because it misses the bug or "
     "because the bug costs no privacy here."
@@ -117,12 +125,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     result = yield
     survivors = item.stash.get(SURVIVORS, [])
     if survivors and item.config.getoption("--dpaudit-mutants") == "strict":
-        pytest.fail(
-            f"the privacy test passed, and would pass with these bugs too: {', '.join(survivors)}.\n"
-            "(mutants of the score; the claim is not contradicted. A stronger score or a larger `detects` may notice "
-            "them.)",
-            pytrace=False,
-        )
+        from dpaudit.assumptions import filled
+
+        pytest.fail(filled(SURVIVED, {"names": survivors}), pytrace=False)
     return result
 
 
@@ -142,11 +147,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if name.startswith(f"{PREFIX}confidence")
     ]
     if levels:
+        from dpaudit.assumptions import filled
+
         together = max(0.0, 1.0 - sum(1.0 - level for level in levels))
-        terminalreporter.write_line(
-            f"dpaudit: {len(levels)} privacy assertion{'s' if len(levels) > 1 else ''}; a contradiction among them is "
-            f"right with at least {100.0 * together:.6g}% confidence."
-        )
+        said = {"count": len(levels), "plural": "s" if len(levels) > 1 else "", "together": together}
+        terminalreporter.write_line(filled(TOGETHER, said))
 
 
 def _write_mutants(terminalreporter: Any, reports: list[Any]) -> None:

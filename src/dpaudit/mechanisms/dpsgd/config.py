@@ -11,24 +11,28 @@ from typing import Any
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import Relation, UpperBound, relation
 
 LOSSES = ("logistic", "softmax", "squared")
 OPTIMIZERS = ("sgd", "momentum", "adam")
 BATCH_OF_NOISE, WORKERS, AUGMENTATIONS = 8, 4, 4
 
+DIVIDED_TWICE = "the noise is divided by the batch size ({size}) once too often"
+WORKERS_DIVIDE = "each of {workers} workers adds 1/{workers} of the noise, which sums to half of it"
+SUMMED = "{augmentations} augmentations of each example are clipped one by one and summed"
 BUGS = {
     "deviation_as_variance": "the standard deviation of the noise is passed where its variance is expected",
-    "noise_divided_twice": f"the noise is divided by the batch size ({BATCH_OF_NOISE}) once too often",
+    "noise_divided_twice": filled(DIVIDED_TWICE, {"size": BATCH_OF_NOISE}),
     "batch_clip": "the gradient of the batch is clipped, not that of each example",
     "layer_clip": "each of two layers is clipped to the whole clip, the noise is that of one",
     "reused_key": "every step draws its noise with the same key",
     "broadcast_noise": "one number of noise is added to every coordinate",
-    "workers_divide_noise": f"each of {WORKERS} workers adds 1/{WORKERS} of the noise, which sums to half of it",
+    "workers_divide_noise": filled(WORKERS_DIVIDE, {"workers": WORKERS}),
     "shuffled_batches": "batches of fixed size from a shuffled epoch, accounted as Poisson samples",
     "realised_batch_size": "the noisy sum is divided by the realised batch size, not the expected one",
     "private_scaling": "all gradients are scaled by the longest one of the batch",
-    "summed_augmentations": f"{AUGMENTATIONS} augmentations of each example are clipped one by one and summed",
+    "summed_augmentations": filled(SUMMED, {"augmentations": AUGMENTATIONS}),
     "silent_group": "one group of parameters gets no noise",
     "add_remove_accounting": "accounted for add/remove, claimed as protection against substitution",
     "half_noise": "half the noise",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import Relation, UpperBound
 from dpaudit.counterfactuals import Categorical
 from dpaudit.execution import distinct_seeds, stream
@@ -31,6 +32,8 @@ from dpaudit.mechanisms.label_dp.releases import (
 )
 
 Labels = NDArray[np.int64]
+BY_PRIORS = "labels by randomised response with priors, in {stages} parts"
+BY_VOTES = "noisy votes of {teachers} teachers on {queries} rows"
 
 
 def checked_dataset(dataset: Any, classes: int) -> tuple[Any, Labels]:
@@ -50,8 +53,9 @@ def _check_fields(mechanism: Any, least: float = 1e-6) -> None:
     """What all mechanisms here have."""
     epsilon = check.number("epsilon", mechanism.epsilon, low=least, infinite=True)
     if LARGEST_EPSILON < epsilon < math.inf:
-        limit = f"at most {LARGEST_EPSILON:g}, or infinite for labels as they are"
-        raise InputError(f"`epsilon` must be {limit}, got {epsilon:g}.")
+        raise InputError(
+            f"`epsilon` must be at most {LARGEST_EPSILON:g}, or infinite for labels as they are, got {epsilon:g}."
+        )
     check.count("classes", mechanism.classes, low=2)
     check.number("noise_scale", mechanism.noise_scale, low=1e-6, high=1.0)
 
@@ -188,7 +192,7 @@ class MultiStage:
         return self.learner.fit(x, labels, seed=_one_seed(seed, "learner"))
 
     def claim(self, delta: float) -> UpperBound:
-        return _promise(self.epsilon, delta, f"labels by randomised response with priors, in {self.stages} parts")
+        return _promise(self.epsilon, delta, filled(BY_PRIORS, {"stages": self.stages}))
 
 
 # ---------------------------------------------------------------------------------------------------------------- ALIBI
@@ -321,4 +325,4 @@ class Pate:
     def claim(self, delta: float) -> UpperBound:
         _refuse_infinite(self.epsilon)
         bound = accounting.noisy_argmax(sigma=self.sigma, queries=self.queries, delta=delta, relation=self.relation)
-        return replace(bound, method=f"noisy votes of {self.teachers} teachers on {self.queries} rows")
+        return replace(bound, method=filled(BY_VOTES, {"teachers": self.teachers, "queries": self.queries}))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.bounds import Relation, UpperBound, relation
 from dpaudit.mechanisms.private_prediction import distributions
 
@@ -19,6 +20,8 @@ BUGS = ("one noise for all bins", "noise kept between queries", "threshold witho
 """theory:ground-truth#known-bugs, rows 6 and 14: what `NoisyVotes(bug=...)` can do wrong."""
 SENSITIVITY = math.sqrt(2.0)
 """A changed vote moves two bins by one each."""
+ONE_QUERY = "noisy argmax, data-independent, 1 query"
+QUERIES = "noisy argmax, data-independent, {queries} queries"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,4 +137,4 @@ class NoisyVotes:
         if self.confident is not None:
             square += 1.0 / self.confident.sigma**2
         bound = accounting.gaussian(mu=math.sqrt(count * square), delta=delta, relation=self.relation)
-        return replace(bound, method=f"noisy argmax, data-independent, {count} quer{'y' if count == 1 else 'ies'}")
+        return replace(bound, method=ONE_QUERY if count == 1 else filled(QUERIES, {"queries": count}))

@@ -22,7 +22,7 @@ from scipy import special
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, round_down, round_up
+from dpaudit.assumptions import Assumption, filled
 from dpaudit.bounds import Relation, relation
 from dpaudit.mechanisms.private_prediction.answers import Confident, NoisyVotes
 from dpaudit.mechanisms.private_prediction.distributions import noisy_argmax_probabilities
@@ -34,6 +34,13 @@ RAREST = 1e-250
 MOST_OUTCOMES = 2_000_000
 """Different counts of answers that a joint distribution may have."""
 SHARED = "answers that share random teachers do not compose: the sum of their divergences may exceed the joint one."
+
+
+LEAKED = (
+    "this attack instance leaks epsilon {epsilon:down3} to {above:up3} at delta {delta:g}   {guarantee}, {answers:,} "
+    "answer{plural}, {relation} of one record{conditions}"
+)
+IF = ", if {assumption}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +67,10 @@ class Leaked:
         return "estimate" if self.assumptions else "exact"
 
     def __str__(self) -> str:
-        number = f"{round_down(self.epsilon, 3)} to {round_up(self.above, 3)} at delta {self.delta:g}"
-        how = f"{self.answers:,} answer{'s' if self.answers > 1 else ''}, {self.relation} of one record"
-        under = "".join(f", if {sentence}" for sentence in self.assumptions)
-        return f"this attack instance leaks epsilon {number}   {self.guarantee}, {how}{under}"
+        names = ("epsilon", "above", "delta", "guarantee", "answers", "relation")
+        shown = {name: getattr(self, name) for name in names}
+        conditions = "".join(filled(IF, {"assumption": one}) for one in self.assumptions)
+        return filled(LEAKED, {**shown, "plural": "s" if self.answers > 1 else "", "conditions": conditions})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

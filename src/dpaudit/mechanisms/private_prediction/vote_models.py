@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption
+from dpaudit.assumptions import Assumption, filled
 from dpaudit.bounds import Relation, RenyiBound, relation
 from dpaudit.mechanisms.private_prediction.distributions import (
     multinomial_argmax_probabilities,
@@ -27,6 +27,7 @@ from dpaudit.mechanisms.private_prediction.distributions import (
 from dpaudit.mechanisms.private_prediction.leakage import Leakage
 from dpaudit.tradeoff import as_orders, bernoulli_renyi
 
+ONE_ANSWER = "answer {event}, fixed in advance"
 GIVEN = Assumption(
     id="other-votes-fixed",
     sentence=(
@@ -140,7 +141,7 @@ class VoteModel:
             method="2-cut of one answer, one teacher's vote distribution within exact limits",
             guarantee="conditional",
             assumptions=(GIVEN, SPECIAL),
-            selection=f"answer {event}, fixed in advance",
+            selection=filled(ONE_ANSWER, {"event": event}),
         )
 
 
