@@ -104,7 +104,7 @@ def check_row(one):
     tests = bool(one.refuted or one.refutes)
     return CHECK_ROW.format(
         id=one.id,
-        refutes=f"`{one.refutes}`" if one.refutes else "none: it measures",
+        refutes=", ".join(f"`{name}`" for name in one.refutes) or "none: it measures",
         then=THEN[one.on_refuted] if tests else "",
         level="" if one.level is None else f"{one.level:g}",
         theory=f"`{one.theory}`" if one.theory else "",

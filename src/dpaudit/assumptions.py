@@ -252,13 +252,26 @@ def split_by(accept: Any, assumptions: Iterable[Assumption]) -> tuple[tuple[Assu
 
 
 def check_declared(accept: Any, declared: Iterable[Assumption]) -> None:
-    """Refuse an accepted id that nobody declares, before anything is run."""
-    known = sorted({one.id for one in declared})
+    """Refuse an accepted id that nobody declares, or values that its sentence does not have, before anything is run."""
+    known: dict[str, set[str]] = {}
+    for one in declared:
+        known.setdefault(one.id, set()).update(fields_of(one.sentence))
     for key in accepted_keys(accept):
-        if key.partition("(")[0] not in known:
-            near = check.nearest(key, known)
-            hint = f"did you mean {near!r}?" if near else f"this audit can rest on {', '.join(known) or 'nothing'}."
+        name, _, told = key.partition("(")
+        if name not in known:
+            near = check.nearest(key, sorted(known))
+            ids = ", ".join(sorted(known)) or "nothing"
+            hint = f"did you mean {near!r}?" if near else f"this audit can rest on {ids}."
             raise InputError(f"`accept` must name assumptions of this audit by their ids, got {key!r}.", hint)
+        odd = [field for field in re.findall(r"(\w+)=", told) if field not in known[name]]
+        if odd or ("=" not in told and told):
+            said = ", ".join(sorted(known[name])) or "no value"
+            raise InputError(f"`accept` names {key!r}, but assumption {name!r} asserts {said}.")
+
+
+def refuted_ids(results: Iterable[CheckResult]) -> set[str]:
+    """Ids of the assumptions that these results refute."""
+    return {name for one in results if one.refuted for name in one.check.refutes}
 
 
 # --------------------------------------------------------------------------------------------------------------- checks
@@ -275,7 +288,7 @@ class Check:
     remedy
         What would help where it refutes; may be empty.
     refutes
-        The id of the assumption that it can refute.
+        Ids of the assumptions that it can refute; one alone may be given as a text.
     on_refuted
         "withhold" (no number is reported), "fail" or "warn".
     level
@@ -288,7 +301,7 @@ class Check:
     not_run: str = ""
     measured: str = ""
     remedy: str = ""
-    refutes: str = ""
+    refutes: tuple[str, ...] | str = ()
     on_refuted: str = "withhold"
     level: float | None = None
     theory: str = ""
@@ -296,6 +309,8 @@ class Check:
     def __post_init__(self) -> None:
         _check_id(self.id)
         check.choice("on_refuted", self.on_refuted, ON_REFUTED)
+        named = (self.refutes,) if isinstance(self.refutes, str) else tuple(self.refutes)
+        object.__setattr__(self, "refutes", tuple(name for name in named if name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,6 +382,7 @@ __all__ = [
     "filled",
     "p_value",
     "percent",
+    "refuted_ids",
     "round_down",
     "round_up",
     "split_by",

@@ -41,6 +41,10 @@ class Played:
     def attempts(self):
         return len(self.plays)
 
+    @property
+    def evidences(self):
+        return len(self.plays[0].evidence)
+
     def plan(self, seed):
         return {"plays": len(self.plays)}
 

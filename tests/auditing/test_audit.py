@@ -15,6 +15,7 @@ from dpaudit import InputError, Outcome, accounting, games
 from dpaudit.execution import Execution
 from dpaudit.record import Audits, schema
 from dpaudit.testing import ground_truth
+from tests.auditing.test_premises import Loop
 from tests.conftest import gaussian_runs, noisy_canaries, noisy_proxy
 
 SERIAL = Execution(workers=1)
@@ -48,6 +49,7 @@ def every_outcome():
         "no claim": audit(claim=None, relation="add-remove", runs=30),
         "failed": audit(fails, runs=3),
         "assumption refuted": da.audit(noisy_proxy(2000, 0.3, 1), seed=1),
+        "premise broken": da.audit(Loop(used=90), claim=CLAIM, execution=SERIAL),
         "contradicted if": da.audit(
             gaussian_runs(np.random.default_rng(0), 3.0, 200, assumptions=("the runs are independent",)), claim=CLAIM
         ),
@@ -300,7 +302,7 @@ def test_several_records_in_one_file(every_outcome, tmp_path):
     whole = Audits(tuple(every_outcome.values()))
     again = da.load_audits(whole.save(tmp_path / "all.json"))
     assert again == whole
-    with pytest.raises(InputError, match="holds 8 audits"):
+    with pytest.raises(InputError, match="holds 9 audits"):
         da.load_audit(tmp_path / "all.json")
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dpaudit as da
-from dpaudit import InputError, estimators
+from dpaudit import InputError, Outcome, estimators
 from dpaudit.auditing.plan import load_config
 from dpaudit.bounds import PanoramiaRegion
 from dpaudit.games import Panoramia
@@ -106,6 +106,14 @@ def test_an_asserted_divergence_bounds_epsilon(load):
     jsonschema.validate(json.loads(found.to_json()), schema())
 
 
-def test_a_divergence_that_the_baseline_refutes_is_refused(load):
-    with pytest.raises(InputError, match=r"`divergence` must be at least what the baseline shows \([1-9.]+\), got 0.1"):
-        audited(load("divergence = 0.1", generated="far.csv"))
+def test_a_divergence_that_the_baseline_refutes_gives_no_number(load):
+    found = audited(load("divergence = 0.1", generated="far.csv"))
+    assert (found.outcome, found.bounds) == (Outcome.WITHHELD, ())
+    assert "better than the asserted divergence of 0.1 allows" in found.verdict.sentence
+    assert "A larger `divergence` that you answer for" in str(found)
+
+
+def test_an_asserted_divergence_is_listed_and_can_be_accepted(load):
+    found = audited(load("divergence = 0.5"))
+    assert "generator-divergence(c=0.5)" in [one.key for one in found.assumptions]
+    assert found.result("asserted-divergence").outcome == "passed"

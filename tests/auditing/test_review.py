@@ -34,6 +34,10 @@ class Made:
     checks = ()
     attempts = 1
 
+    @property
+    def evidences(self):
+        return len(self.made.evidence)
+
     def plan(self, seed):
         return self.told
 

@@ -91,10 +91,15 @@ def evidence(found):
     }
 
 
+def _asserts(found):
+    """A region did not list the divergence that it rests on; the bound on epsilon did."""
+    return hasattr(found, "total") and any(one.id == "generator-divergence" for one in found.assumptions)
+
+
 def bound(found):
     """A bound, a region of two numbers, or divergences of several orders."""
     common = {"confidence": number(found.confidence), "relation": str(found.relation), "unit": found.unit}
-    common["assumptions"] = listed(found.assumptions)
+    common["assumptions"] = listed(found.assumptions) - _asserts(found)
     if hasattr(found, "orders"):
         return common | {
             "parameter": "divergences",

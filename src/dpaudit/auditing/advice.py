@@ -21,6 +21,7 @@ RECALIBRATION = Check(
     not_run="The proxy could not be recalibrated: {reason}",
     on_refuted="warn",
 )
+NOT_COMPARED = Check(id="comparison", not_run="No comparison of {title}: {reason}", on_refuted="warn")
 FIRST = " (p = {first:p})"
 MEND = "Mend what failed and run it again."
 MEND_KEPT = f"{MEND} Finished runs are kept, and count as long as the score itself does not change."

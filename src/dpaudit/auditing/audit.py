@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, CheckResult, check_declared, filled, split_by, unique
+from dpaudit.assumptions import Assumption, CheckResult, check_declared, filled, refuted_ids, split_by, unique
 from dpaudit.auditing import advice, power, provenance
 from dpaudit.auditing.settings import DETECTS, Settings, parsed_condition
 from dpaudit.bounds import (
@@ -32,10 +32,20 @@ from dpaudit.bounds import (
     Verdict,
 )
 from dpaudit.bounds import relation as as_relation
-from dpaudit.estimators.analyses import Analysis, analysis_of, judge, refute
+from dpaudit.estimators.analyses import LEVEL, Analysis, analysis_of, judge, refute
 from dpaudit.evidence import Evidence
 from dpaudit.execution import Execution, RunFailed, kept_runs
-from dpaudit.games import Game, Play, Runner, check_commitment, fingerprint, from_score, if_evidence, is_game
+from dpaudit.games import (
+    Game,
+    Play,
+    Runner,
+    check_commitment,
+    evidences_of,
+    fingerprint,
+    from_score,
+    if_evidence,
+    is_game,
+)
 from dpaudit.games.game import PLANTED
 from dpaudit.record import Audit
 from dpaudit.reporting import text
@@ -189,8 +199,11 @@ def run(
         failed = _failed(problem, game.relation, settings, kept=store is not None)
         return text.written(Audit(**common, **failed, timings=provenance.timings(began, began, execution)))
     ran = time.perf_counter()
-    concluded = _withheld if any(result.withholds for result in played.results) else _analysed
-    found = concluded(played, claim, settings, delta)
+    if any(result.refuted and result.check.on_refuted == "fail" for result in played.results):
+        found = _broken(played, settings)
+    else:
+        concluded = _withheld if any(result.withholds for result in played.results) else _analysed
+        found = concluded(played, claim, settings, delta)
     seen = played.play.evidence
     common |= {"evidence": tuple(provenance.evidence(one) for one in seen), "observed": seen}
     return text.written(Audit(**common, **found, timings=provenance.timings(began, ran, execution)))
@@ -270,10 +283,11 @@ def _played(game: Game, settings: Settings, runner: Runner) -> Played:
         if not any(result.withholds for result in results):
             break
         try:
-            again = _checked(game, game.play(seed=settings.seed, attempt=attempt, runner=runner))
-        except InputError as problem:  # what was refuted could not be mended: the first play stays
+            again = game.play(seed=settings.seed, attempt=attempt, runner=runner)
+        except (InputError, RunFailed) as problem:  # what was refuted could not be mended: the play before it stays
             mended = CheckResult(check=advice.RECALIBRATION, outcome="not-run", numbers={"reason": problem.sentence})
-            return Played(game=game, play=play, results=(*results, mended))
+            return Played(game=game, play=play, results=(*results, mended), earlier=earlier)
+        again = _checked(game, again)
         refuted = [result for result in results if result.withholds]
         first = next((one.p_value for one in refuted if one.p_value is not None), None)
         shown = "" if first is None else filled(advice.FIRST, {"first": first})
@@ -284,13 +298,35 @@ def _played(game: Game, settings: Settings, runner: Runner) -> Played:
 
 
 def _checked(game: Game, play: Play) -> Play:
-    """The play, if its evidence is what the game says it is: the plan and the record rest on that."""
+    """The play, if it is what the game says it is: plan, `accept` and record rest on that."""
+    if len(play.evidence) != evidences_of(game):
+        count = f"{evidences_of(game)}, got {len(play.evidence)}"
+        raise InputError(f"a play of {game.kind!r} must give the evidences of its game: {count}.", EVIDENCES)
+    declared, rests = declared_ids(game), [one.id for evidence in play.evidence for one in evidence.conditions]
+    unknown = [name for name in rests if name not in declared] + undeclared_checks(game, play)
+    if unknown:
+        raise InputError(f"a game must declare its assumptions and checks, and {game.kind!r} lacks {unknown[0]!r}.")
     for evidence in play.evidence:
         told = (game.evidence_type, game.relation, game.unit)
         seen = (type(evidence), evidence.relation, evidence.unit)
         if told != seen:
             raise InputError(f"a play of {game.kind!r} must give the evidence of its game: {told}, got {seen}.")
     return play
+
+
+EVIDENCES = "a game with several says so before the data: `evidences = 2`."
+
+
+def declared_ids(game: Game) -> set[str]:
+    """Ids of all assumptions that may be accepted before the run."""
+    return {one.id for one in (*game.assumptions, *analysis_of(game.evidence_type).declared)}
+
+
+def undeclared_checks(game: Game, play: Play) -> list[str]:
+    """Ids of the checks of a play that its game does not declare."""
+    told = {one.id for one in game.checks}
+    seen = [one.check.id for one in play.controls] + [one.check.id for one in play.results]
+    return [name for name in seen if name not in told]
 
 
 def _results(play: Play) -> tuple[CheckResult, ...]:
@@ -323,6 +359,23 @@ def _failed(problem: RunFailed, relation: Relation, settings: Settings, *, kept:
     }
 
 
+def _broken(played: Played, settings: Settings) -> dict[str, Any]:
+    """A premise does not hold: that is the finding, and no bound is stated beside it."""
+    refuted = next(one for one in played.results if one.refuted and one.check.on_refuted == "fail")
+    verdict = Verdict(
+        outcome=Outcome.BROKEN,
+        detail=refuted.template,
+        numbers=refuted.fields,
+        confidence=settings.confidence,
+        relation=played.game.relation,
+    )
+    return {
+        "verdict": verdict,
+        "checks": (*played.earlier, *played.results),
+        "next_steps": advice.remedies(played.results),
+    }
+
+
 def _withheld(played: Played, claim: UpperBound | None, settings: Settings, delta: float) -> dict[str, Any]:
     """No number: what it would rest on is refuted. What would be left at the least that is not, may be shown."""
     refuted = next(result for result in played.results if result.withholds)
@@ -331,7 +384,7 @@ def _withheld(played: Played, claim: UpperBound | None, settings: Settings, delt
     left: tuple[CheckResult, ...] = ()
     if control is not None:
         level = played.level(settings.confidence)
-        how = {"delta": delta, "confidence": level, "level": control.check.level}
+        how = {"delta": delta, "confidence": level, "level": refuted.check.level or LEVEL}
         left = analysis_of(evidence).left(evidence, control.parts, **how)
     verdict = Verdict(
         outcome=Outcome.WITHHELD,
@@ -357,16 +410,18 @@ def _analysed(played: Played, claim: UpperBound | None, settings: Settings, delt
     bounds: list[Bound] = []
     verdicts: list[Verdict] = []
     results = [*played.earlier, *played.results]
+    refuted = refuted_ids(played.results)  # which nobody can take on
+    accept = tuple(key for key in settings.accept if key.partition("(")[0] not in refuted)
     for evidence in seen:
         found = bounds_of(evidence, delta=delta, confidence=level, claim=tested)
         results += analysis_of(evidence).results(evidence, found, delta=delta, confidence=level)
         bounds += [one.paid_for(played.looks, settings.confidence) for one in found]
-        verdict = verdict_of(evidence, claim, confidence=level, accept=settings.accept)
+        verdict = verdict_of(evidence, claim, confidence=level, accept=accept)
         verdicts.append(verdict.paid_for(played.looks, settings.confidence))
     verdict = min(verdicts, key=lambda one: (STRONGEST.index(one.outcome), 1.0 if one.p_value is None else one.p_value))
     verdict = verdict.of_blind_attack() if played.unseen else verdict
     shown = played.level_of_attempt(settings.confidence)
-    comparisons = _compared(played, delta=delta, confidence=settings.confidence)
+    comparisons, refused = _compared(played, delta=delta, confidence=settings.confidence)
     statements = _statements(seen, claim, tuple(bounds), verdict, comparisons)
     budget = tuple({"statement": what, "error": 1.0 - settings.confidence, "spent": how} for what, how in statements)
     rests = unique((*(one for bound in bounds for one in bound.assumptions), *verdict.assumptions, *verdict.accepted))
@@ -375,14 +430,17 @@ def _analysed(played: Played, claim: UpperBound | None, settings: Settings, delt
         "bounds": tuple(bounds),
         "verdict": verdict,
         "assumptions": unique((*rests, *compared_on)),
-        "checks": tuple(results),
+        "checks": (*results, *refused),
         "comparisons": comparisons,
         "budget": budget,
         "simultaneous_confidence": max(0.0, 1.0 - math.fsum([1.0 - settings.confidence] * len(budget))),
         "ceiling": {name: value for bound in bounds for name, value in bound.ceilings.items()},
-        "next_steps": advice.next_steps(seen[0], claim, verdict, tuple(bounds), rests, settings, played.unseen),
+        "next_steps": (
+            *advice.next_steps(seen[0], claim, verdict, tuple(bounds), rests, settings, played.unseen),
+            *advice.remedies(tuple(one for one in played.results if one not in played.unseen)),
+        ),
         "figures": _figures(seen[0], claim, tuple(bounds), tuple(results), delta, shown),
-        "failed_if": None if settings.fail_if is None else _holds(settings, tuple(bounds)),
+        "failed_if": None if settings.fail_if is None else _holds(settings, tuple(bounds), accept),
     }
 
 
@@ -418,20 +476,27 @@ def not_comparable(problem: NotComparable, confidence: float, relation: Relation
     )
 
 
-def _compared(played: Played, *, delta: float, confidence: float) -> tuple[dict[str, Any], ...]:
-    """The same system by other designs, each with a bound of its own, unless what it rests on is refuted."""
+def _compared(
+    played: Played, *, delta: float, confidence: float
+) -> tuple[tuple[dict[str, Any], ...], tuple[CheckResult, ...]]:
+    """The same system by other designs, each with a bound of its own, unless what it rests on is refuted; and those
+    that the estimator refuses, with its reason."""
     refuted = {result.check.id for result in played.results if result.refuted}
-    found, level = [], played.level_of_attempt(confidence)
+    level = played.level_of_attempt(confidence)
+    found: list[dict[str, Any]] = []
+    left_out: list[CheckResult] = []
     for comparison in played.play.comparisons:
         if comparison.needs in refuted:
             continue
         try:
             made = bounds_of(comparison.made, delta=delta, confidence=level)[0].on_epsilon()
-        except InputError:  # the estimator itself refuses what the comparison asserts
+        except InputError as problem:  # the estimator itself refuses what the comparison asserts
+            told = {"title": comparison.title, "reason": problem.sentence}
+            left_out.append(CheckResult(check=advice.NOT_COMPARED, outcome="not-run", numbers=told))
             continue
         bound, sizes = made.paid_for(played.game.attempts, confidence), comparison.made.sizes
         found.append({"id": comparison.id, "title": comparison.title, "sizes": sizes, "bound": bound})
-    return tuple(found)
+    return tuple(found), tuple(left_out)
 
 
 def _statements(
@@ -468,21 +533,21 @@ def _figures(
     return found
 
 
-def _holds(settings: Settings, bounds: tuple[Bound, ...]) -> bool | None:
+def _holds(settings: Settings, bounds: tuple[Bound, ...], accept: tuple[str, ...]) -> bool | None:
     """Whether the one bound that decides meets the condition; None where it rests on what nobody accepted.
 
     epsilon is decided by its own bound or, where the Gaussian assumption is accepted, by that of mu, converted: by one
     of the two, so that the error probability is that of one bound.
     """
     parameter, sign, limit = parsed_condition(settings.fail_if)
-    converted = parameter == "epsilon" and GAUSSIAN_ASSUMPTION.key in settings.accept
+    converted = parameter == "epsilon" and GAUSSIAN_ASSUMPTION.key in accept
     decides = "mu" if converted else parameter
     answers: list[bool | None] = []
     deciding: list[Any] = [one for one in bounds if one.parameter == decides]  # one an evidence, each paid for
     for bound in deciding:
         value = bound.epsilon if converted else bound.value
         needed = [one for one in bound.assumptions if converted or one != GAUSSIAN_ASSUMPTION]
-        _, left = split_by(settings.accept, needed)
+        _, left = split_by(accept, needed)
         if value is None or bound.guarantee == "estimate" or left:
             answers.append(None)
         else:

@@ -25,12 +25,13 @@ from typing import Any, ClassVar
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
-from dpaudit.assumptions import round_up
+from dpaudit.assumptions import check_declared, round_up
 from dpaudit.auditing.audit import planned_runs
 from dpaudit.auditing.power import catches
 from dpaudit.auditing.settings import DELTA, DETECTS, Settings
 from dpaudit.bounds import Relation, UpperBound
 from dpaudit.bounds import relation as as_relation
+from dpaudit.estimators.analyses import ANALYSES, analysis_of
 from dpaudit.execution import Execution
 from dpaudit.games import GAMES
 from dpaudit.inputs.tables import unit_word
@@ -321,6 +322,7 @@ def _configured(found: dict[str, Any], file: Path, changed: set[str]) -> Configu
     key, table = _game_table(found)
     execution: Execution = build(Execution, tables["execution"], "execution")
     game, derived = _planned(key, table, claim, settings, file)
+    _check_accept(game, settings)
     settings = settings.effective(claim, planned="runs" in derived)
     of_settings = {"name": "the file's name", **({} if claim is None else {"delta": "that of the claim"})}
     values = {one.name: getattr(settings, one.name) for one in fields(settings)}
@@ -358,6 +360,15 @@ def _planned(
         values["runs"], why["runs"] = planned_runs(claim, settings), _caught(claim, settings)
     _check_needed(known, {**table, **values}, where)
     return Planned(key, {**table, **values}, file.parent, file.name), why
+
+
+def _check_accept(game: Planned, settings: Settings) -> None:
+    """Refuse an accepted id that no such game declares, before a file is read; evidence says by itself what it needs."""
+    declared, kind = game.owner.assumptions, game.owner.evidence_type
+    if not isinstance(declared, tuple):
+        return
+    analyses = (analysis_of(kind),) if isinstance(kind, type) else ANALYSES
+    check_declared(settings.accept, (*declared, *(one for analysis in analyses for one in analysis.declared)))
 
 
 def _derived(

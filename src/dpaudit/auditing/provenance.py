@@ -14,7 +14,7 @@ from dpaudit.bounds import UpperBound
 from dpaudit.evidence import Evidence
 from dpaudit.execution import Execution, RunFailed
 from dpaudit.execution import fingerprint as described
-from dpaudit.games import Game, commitment, fingerprint, hides
+from dpaudit.games import Game, commitment, evidences_of, fingerprint, hides
 
 PACKAGES = ("numpy", "scipy", "dp-accounting")
 
@@ -38,7 +38,7 @@ def _common(game: Any, claim: UpperBound | None, settings: Any, delta: float) ->
 
 def plan(game: Game, claim: UpperBound | None, settings: Any, delta: float) -> dict[str, Any]:
     """What was fixed before the data."""
-    found = {**_common(game, claim, settings, delta), "attempts": game.attempts}
+    found = {**_common(game, claim, settings, delta), "attempts": game.attempts, "evidences": evidences_of(game)}
     if settings.detects is not None:
         found["detects"] = settings.detects
         if claim is not None:

@@ -4,11 +4,13 @@ Sound implications between relations are explicit functions (`on_substitute`, `o
 """
 
 from dpaudit.bounds.values import (
+    ALIKE,
     BOUNDS,
     CURVE_FAMILY,
     GAUSSIAN_ASSUMPTION,
     GENERATOR_DIVERGENCE,
     GUARANTEES,
+    WITH_SLACK,
     Bound,
     LowerBound,
     PanoramiaRegion,
@@ -33,11 +35,13 @@ from dpaudit.bounds.verdict import (
 )
 
 __all__ = [
+    "ALIKE",
     "BOUNDS",
     "CURVE_FAMILY",
     "GAUSSIAN_ASSUMPTION",
     "GENERATOR_DIVERGENCE",
     "GUARANTEES",
+    "WITH_SLACK",
     "Bound",
     "LowerBound",
     "NotComparable",

@@ -373,7 +373,7 @@ GENERATOR_DIVERGENCE = Assumption(
     id="generator-divergence",
     sentence="real records are at most e^{c:g} times as likely as generated ones",
     answered_by="auditor",
-    tested_by=("baseline",),
+    tested_by=("asserted-divergence",),
     theory="theory:panoramia#asserted",
 )
 """What an asserted divergence c of the generator says; `slack` is the mass for which it need not hold."""
@@ -444,7 +444,8 @@ class PanoramiaRegion:
                 f"`divergence` must be at least {round_up(self.divergence)}, which the baseline shows, got {c:g}."
             )
         rests = GENERATOR_DIVERGENCE if not self.divergence_slack else WITH_SLACK.asserted(slack=self.divergence_slack)
-        said = c == 0.0 and any(one.id == ALIKE for one in self.assumptions)
+        others = tuple(one for one in self.assumptions if one.id != GENERATOR_DIVERGENCE.id)
+        said = c == 0.0 and any(one.id == ALIKE for one in others)
         value = max(0.0, self.total - c)
         return LowerBound(
             epsilon=value,
@@ -453,7 +454,7 @@ class PanoramiaRegion:
             relation=self.relation,
             method="PANORAMIA, attack on real and generated records",
             guarantee="conditional",
-            assumptions=self.assumptions if said else (*self.assumptions, rests.asserted(c=c)),
+            assumptions=others if said else (*others, rests.asserted(c=c)),
             theta=value,
             selection=self.selection,
             ceiling=None if self.ceiling is None else max(0.0, self.ceiling - c),

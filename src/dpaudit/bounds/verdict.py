@@ -29,6 +29,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
     WITHHELD = "assumption refuted"
     """A control shows that what the number rests on does not hold, so none is reported."""
+    BROKEN = "premise broken"
+    """A check shows that the system is not what the promise is about: a finding, and no bound."""
 
 
 VERDICTS = {
@@ -40,6 +42,7 @@ VERDICTS = {
     Outcome.NO_CLAIM: "No claim was given, so there is nothing to contradict.",
     Outcome.FAILED: "Failed: {detail}.",
     Outcome.WITHHELD: "No number is reported: {detail}",
+    Outcome.BROKEN: "A premise is broken: {detail}",
 }
 """The sentence of each outcome; `detail` is that of the test."""
 NEVER_DECIDES = "an estimate never decides ({detail})"

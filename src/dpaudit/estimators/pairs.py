@@ -16,8 +16,8 @@ from scipy import special
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Check, CheckResult, filled, round_up
-from dpaudit.bounds import GENERATOR_DIVERGENCE, PanoramiaRegion
+from dpaudit.assumptions import Assumption, Check, CheckResult, filled, round_up
+from dpaudit.bounds import ALIKE, GENERATOR_DIVERGENCE, WITH_SLACK, PanoramiaRegion
 from dpaudit.estimators import _paths
 from dpaudit.estimators.thresholds import EProcess, GuessPath, Strategy, member_guesses, refuse
 from dpaudit.evidence import PairedScores
@@ -25,6 +25,8 @@ from dpaudit.evidence import PairedScores
 __all__ = ["GENERATOR_DIVERGENCE", "panoramia"]
 
 SMALLEST = 8
+LEVEL = 0.025
+"""Of the baseline as a check of an asserted divergence, which costs the bound nothing."""
 WORDS = {GuessPath: "a few numbers of guesses, calibrated as one path", EProcess: "a betting wealth"}
 SIZE = "{items:,} items, {real:,} real"
 REFERENCES = ("Kazmi et al., PANORAMIA, corrected: theory:errata#paper-004",)
@@ -65,8 +67,8 @@ def panoramia(
     evidence, asserted = evidence.reduced(), asserted_divergence
     if asserted is None:
         asserted = evidence.divergence
-    divergence = _bound(evidence.baseline, evidence, strategy, alpha / 2.0, gamma)
     level = alpha / 2.0
+    divergence = _bound(evidence.baseline, evidence, strategy, min(level, LEVEL) if asserted else level, gamma)
     if asserted is not None:
         if check.number("asserted_divergence", asserted, low=0.0) < divergence:
             raise InputError(
@@ -85,12 +87,20 @@ def panoramia(
         asserted=asserted,
         ceiling=perfect,
         selection=WORDS[type(strategy)],
-        assumptions=evidence.conditions,
+        assumptions=_rests(evidence, asserted, gamma),
         unit=evidence.unit,
         size=filled(SIZE, {"items": evidence.included.size, "real": int(evidence.included.sum())}),
         references=REFERENCES,
         theory="theory:panoramia#region" if asserted is None else "theory:panoramia#asserted",
     )
+
+
+def _rests(evidence: PairedScores, asserted: float | None, gamma: float) -> tuple[Assumption, ...]:
+    """What a region rests on; real non-members for generated records are said to be alike, which asserts c = 0."""
+    if asserted is None or (asserted == 0.0 and any(one.id == ALIKE for one in evidence.conditions)):
+        return evidence.conditions
+    rests = WITH_SLACK.asserted(slack=gamma) if gamma else GENERATOR_DIVERGENCE
+    return (*evidence.conditions, rests.asserted(c=asserted))
 
 
 def _bound(
@@ -124,11 +134,13 @@ ASSERTED = Check(
 
 
 def baseline_p_value(evidence: PairedScores) -> float:
-    """p-value of "the generator's divergence is 0": the baseline, which never saw the model, cannot tell the pairs."""
+    """p-value of "the generator's divergence is at most the asserted one" (0, if none is), by the baseline alone."""
     evidence = evidence.reduced()
     path, strategy = member_guesses(evidence.baseline, evidence), GuessPath(SMALLEST)
     ranks = strategy.ranks(path.size - 1)
-    return _paths.p_value(ranks, [int(path[rank]) for rank in ranks], epsilon=0.0, slack=lambda x: 0.0)
+    return _paths.p_value(
+        ranks, [int(path[rank]) for rank in ranks], epsilon=evidence.divergence or 0.0, slack=lambda x: 0.0
+    )
 
 
 def results(evidence: PairedScores, bounds: Any, *, delta: float, confidence: float) -> tuple[CheckResult, ...]:

@@ -236,8 +236,9 @@ SAMPLE = Check(
 LEFT = Check(
     id="needed",
     measured=(
-        "tau would have to be at least {tau:down4}, which the blind baseline shows. At best, if it is just that, "
-        "epsilon(tau) is {epsilon:down} at delta {delta:g}; a larger tau gives less."
+        "tau would have to be at least {tau:down4}, which the blind baseline shows ({sure:percent} confidence). At "
+        "best, if it is just that, epsilon(tau) is {epsilon:down} at delta {delta:g} ({confidence:percent} "
+        "confidence); a larger tau gives less."
     ),
     theory="theory:observational#blind-baseline",
 )
@@ -299,7 +300,7 @@ def left(
     (epsilon,) = epsilon_by_shift(evidence, shifts=(tau,), **how)
     larger = [shift for shift in SHIFTS if shift >= tau]
     curve = shift_figure(evidence, larger, **how) if larger else None
-    numbers = {"tau": tau, "epsilon": _floor(epsilon), "delta": delta}
+    numbers = {"tau": tau, "epsilon": _floor(epsilon), "sure": 1.0 - level, **how}
     return (CheckResult(check=LEFT, outcome="measured", numbers=numbers, figure=curve),)
 
 

@@ -22,6 +22,7 @@ a file that was changed or that it did not write.
 from dpaudit.evidence.files import load_evidence
 from dpaudit.evidence.types import (
     COIN_P_VALUE,
+    FAIR_COINS,
     ONE_ROW_A_UNIT,
     REDUCTIONS,
     SIDES,
@@ -31,11 +32,13 @@ from dpaudit.evidence.types import (
     OutputCounts,
     PairedScores,
     RunScores,
+    coins_result,
     thin,
 )
 
 __all__ = [
     "COIN_P_VALUE",
+    "FAIR_COINS",
     "ONE_ROW_A_UNIT",
     "REDUCTIONS",
     "SIDES",
@@ -45,6 +48,7 @@ __all__ = [
     "OutputCounts",
     "PairedScores",
     "RunScores",
+    "coins_result",
     "load_evidence",
     "thin",
 ]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, as_assumptions, unique
+from dpaudit.assumptions import Assumption, Check, CheckResult, as_assumptions, filled, unique
 from dpaudit.bounds import Relation, relation
 
 REDUCTIONS = {"mean": np.mean, "max": np.max, "sum": np.sum}
@@ -27,6 +27,17 @@ ONE_ROW_A_UNIT = Assumption(
     answered_by="data holder",
     theory="theory:adjacency#units",
 )
+FAIR_COINS = Check(
+    id="fair-coins",
+    passed=(
+        "Control passed: {heads:,} of {tosses:,} coins say that the record was there (p = {p_value:p}; refused at "
+        "{level:g}). That proves nothing: an even split, which is no coins, passes too."
+    ),
+    level=COIN_P_VALUE,
+    theory="theory:one-run#domination",
+)
+"""Evidence that fails it is refused when it is made."""
+NOT_FAIR = "`included` must be fair, independent coins, got {heads} of {tosses} included."
 LABELS = ("ids", "group")
 FORMAT, FORMATS = 2, (1, 2)
 """Of evidence files: what is written, and what is read."""
@@ -446,9 +457,19 @@ def _check_fair(coins: NDArray[np.bool_]) -> None:
     heads = int(coins.sum())
     if _binomial.two_sided_fair(heads, coins.size) < COIN_P_VALUE:
         raise InputError(
-            f"`included` must be fair, independent coins, got {heads} of {coins.size} included.",
+            filled(NOT_FAIR, {"heads": heads, "tosses": coins.size}),
             "a random hold-out of fixed size is assignment='split'; membership that nobody randomised is MemberScores.",
         )
+
+
+def coins_result(evidence: Any) -> tuple[CheckResult, ...]:
+    """What the test of fairness, which each evidence of coins passed when it was made, found; none of any other."""
+    if evidence.assignment != "coins":
+        return ()
+    coins = evidence.reduced().included
+    numbers = {"heads": int(coins.sum()), "tosses": int(coins.size)}
+    p_value = _binomial.two_sided_fair(numbers["heads"], numbers["tosses"])
+    return (CheckResult(check=FAIR_COINS, outcome="passed", p_value=p_value, numbers=numbers),)
 
 
 def _propensity(values: Any, rows: int) -> NDArray[np.float64]:

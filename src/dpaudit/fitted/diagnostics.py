@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dpaudit import _validate as check
-from dpaudit.assumptions import filled
+from dpaudit.assumptions import Check, filled
 
 SHARES = (0.0, 0.01, 0.05)
 """Shares of each group that an overlap may leave out."""
@@ -20,6 +20,29 @@ REVEALS = 0.5
 """Share of all rows with such values from which on a column is named."""
 SEPARATES = "column {column!r} separates members from non-members exactly"
 GIVES_AWAY = "column {column!r} gives the membership of {share:down0}% of the rows away"
+NOT_THE_MODEL = ", so what the attack finds may not be attributed to the model."
+OVERLAP = Check(
+    id="overlap",
+    measured=(
+        "The propensities tell members from non-members with AUC {auc:.2f}. Every row's membership probability is "
+        "about {nearest:.2g} or more away from 0 and 1; for {share:.0%} of each group it is {most:.2g} or more. "
+        "Weighed by them, the groups are worth {members:,.0f} and {others:,.0f} rows (estimates)."
+    ),
+    refuted="The features tell members from non-members exactly" + NOT_THE_MODEL,
+    refutes="propensity-model",
+    theory="theory:zero-run#composition",
+)
+LEAKING = Check(
+    id="leaking-features",
+    measured="Membership can be read off the features: {columns:list}.",
+    refuted="The features tell members from non-members exactly: {columns:list}" + NOT_THE_MODEL,
+    remedy=(
+        "If column {names:list} came about by how the rows were collected, and not by who they are, leave them out; "
+        "what is left must then say all there is about membership."
+    ),
+    refutes="no-hidden-factor",
+    theory="theory:zero-run#composition",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,4 +150,4 @@ def leaking_columns(columns: dict[str, NDArray[Any]], member: Any) -> list[Leaki
     return sorted(found, key=lambda one: -one.share)
 
 
-__all__ = ["LeakingColumn", "Overlap", "leaking_columns", "overlap"]
+__all__ = ["LEAKING", "NOT_THE_MODEL", "OVERLAP", "LeakingColumn", "Overlap", "leaking_columns", "overlap"]

@@ -14,7 +14,17 @@ from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, Check
 from dpaudit.bounds import Relation
 from dpaudit.bounds import relation as as_relation
-from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores, load_evidence
+from dpaudit.evidence import (
+    FAIR_COINS,
+    CanaryScores,
+    Evidence,
+    MemberScores,
+    OutputCounts,
+    PairedScores,
+    RunScores,
+    coins_result,
+    load_evidence,
+)
 from dpaudit.games.game import RUNNER, Play, Runner
 from dpaudit.inputs.tables import Table, column_names, listed
 
@@ -43,7 +53,7 @@ class FromEvidence:
 
     kind: ClassVar[str] = "evidence"
     purpose: ClassVar[str] = ""
-    checks: ClassVar[tuple[Check, ...]] = ()
+    checks: ClassVar[tuple[Check, ...]] = (FAIR_COINS,)
     attempts: ClassVar[int] = 1
 
     @classmethod
@@ -151,7 +161,7 @@ class FromEvidence:
         return np.zeros(0, dtype=np.bool_)
 
     def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
-        return Play(evidence=(self.evidence,))
+        return Play(evidence=(self.evidence,), results=coins_result(self.evidence))
 
 
 def if_evidence(value: Any) -> FromEvidence | None:

@@ -94,8 +94,8 @@ class Play:
     Attributes
     ----------
     evidence
-        One, or several of the same runs or rows (scores, steps, targets): their number is in the plan, and the error
-        probability is shared out among them.
+        One, or several of the same runs or rows (scores, steps, targets): as many as the game says before the data
+        (`evidences`), for the error probability is shared out among them.
     controls, results, comparisons
         Evidence of which the answer is known; what was measured; the same system by other designs.
     covers_claim
@@ -156,6 +156,8 @@ class Game(Protocol):
         Plays that are paid for before the data; 2 only where what was refuted can be mended on rows kept for it.
     evidence_type
         What a play returns.
+    evidences
+        How many a play returns; 1, where a game does not say.
     assumptions, checks
         Whatever its evidence may rest on, and whatever may refute it.
     """
@@ -198,6 +200,11 @@ NAMES = (
     "coins",
     "play",
 )
+
+
+def evidences_of(game: Any) -> int:
+    """How many evidences a play of this game has, fixed before the data."""
+    return int(getattr(game, "evidences", 1))
 
 
 def is_game(value: Any) -> bool:

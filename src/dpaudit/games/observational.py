@@ -38,7 +38,7 @@ from dpaudit.evidence import ONE_ROW_A_UNIT, CanaryScores, MemberScores
 from dpaudit.execution import fair_coins, one_thread, stream
 from dpaudit.games._observational_table import Sources, class_numbers, numeric_features, ratio_a_row
 from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
-from dpaudit.inputs.tables import Table, cut_columns, unit_word
+from dpaudit.inputs.tables import RARE_LEVELS, Table, cut_columns, unit_word
 
 NO_SHIFT = Assumption(
     id="counterfactual-right",
@@ -76,7 +76,7 @@ LOG_RATIO = Assumption(
     tested_by=("blind-values",),
     theory="theory:observational#log-ratio",
 )
-LESS_CERTAIN = "A proxy that knows what the blind baseline knows: train it on more data, or on the columns named below."
+LESS_CERTAIN = "A proxy that knows what the blind baseline knows: train it on more data, or on the columns named above."
 WANTS_FEATURES = (
     "`features` would let a recalibrated proxy be put to the test; on the proxy's own predictions alone it would pass "
     "by construction."
@@ -98,7 +98,7 @@ BLIND_VALUES = Check(
         "finds may not be attributed to the model."
     ),
     not_run="Control not tried: without features, or with so few rows, a blind baseline has nothing to go by.",
-    refutes="counterfactual-right",
+    refutes=("counterfactual-right", "fresh-records", "independent-within-unit", "log-ratio", "shift"),
     level=0.05,
     theory="theory:observational#blind-baseline",
 )
@@ -179,6 +179,7 @@ class Observational:
         WITHIN_UNIT,
         LOG_RATIO,
         ONE_ROW_A_UNIT,
+        RARE_LEVELS,
     )
     checks: ClassVar[tuple[Check, ...]] = (BLIND_VALUES, CALIBRATION, GIVEAWAYS)
 

@@ -67,25 +67,11 @@ SAME_DISTRIBUTION = Assumption(
 )
 BASELINE = Check(
     id="baseline",
-    measured=(
-        "The baseline ({chosen}) showed a divergence of {listed} on validation rows (estimates): more rows hardly help "
-        "it.{silent}"
-    ),
+    measured="The baseline ({chosen}) showed a divergence of {listed} on validation rows (estimates){reading}.{silent}",
 )
-RISING = replace(
-    BASELINE,
-    measured=(
-        "The baseline ({chosen}) showed a divergence of {listed} on validation rows (estimates): it still rises, so "
-        "the difference of attack and baseline over-states what the model leaks.{silent}"
-    ),
-)
-LOW = replace(
-    BASELINE,
-    measured=(
-        "The baseline ({chosen}) showed a divergence of {listed} on validation rows (estimates), next to nothing: the "
-        "generator is close to real records, or the baseline is weak.{silent}"
-    ),
-)
+LEVEL_OFF = ": more rows hardly help it"
+STILL_RISES = ": it still rises, so the difference of attack and baseline over-states what the model leaks"
+NEXT_TO_NOTHING = ", next to nothing: the generator is close to real records, or the baseline is weak"
 SILENT = " The attack is the baseline: what the model says did not help on held rows."
 REAL_ALIKE = Check(
     id="non-members-alike",
@@ -101,6 +87,21 @@ REAL_ALIKE = Check(
     on_refuted="warn",
     level=0.025,
     theory="theory:panoramia#region",
+)
+ASSERTED = Check(
+    id="asserted-divergence",
+    passed=(
+        "Control passed: without the model, real records are not told from generated ones better than the asserted "
+        "divergence allows (p = {p_value:p}; refuted at {level:g}). That proves nothing: a better baseline might."
+    ),
+    refuted=(
+        "Control refuted: without the model, real records are told from generated ones better than the asserted "
+        "divergence of {divergence:g} allows (p = {p_value:p}; refuted at {level:g})."
+    ),
+    remedy="A larger `divergence` that you answer for, or a better generator.",
+    refutes="generator-divergence",
+    level=0.025,
+    theory="theory:panoramia#asserted",
 )
 WITH_REAL, ALONE = "with real non-members, epsilon", "by the loss alone, epsilon"
 LITTLE = 0.1
@@ -185,7 +186,7 @@ class Panoramia:
     purpose: ClassVar[str] = "coins of real and generated records"
     evidence_type: ClassVar[type] = PairedScores
     assumptions: ClassVar[tuple[Assumption, ...]] = (ALIKE, MADE, SAME_DISTRIBUTION)
-    checks: ClassVar[tuple[Check, ...]] = (BASELINE, REAL_ALIKE)
+    checks: ClassVar[tuple[Check, ...]] = (BASELINE, REAL_ALIKE, ASSERTED)
     attempts: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
@@ -412,14 +413,15 @@ class Panoramia:
                 divergence=self.divergence,
                 seed=seed,
             )
-            found[name] = Play(
-                evidence=(evidence,),
-                results=(_learnt(baseline, attack, self.discard_fraction),),
-                **({} if self.nonmembers is None else self._compared(seed)),
-            )
+            controls, comparisons = ((), ()) if self.nonmembers is None else self._compared(seed)
+            if self.divergence:
+                told = {"divergence": self.divergence}
+                controls = (Control(check=ASSERTED, evidence=(evidence,), numbers=told), *controls)
+            results = (_learnt(baseline, attack, self.discard_fraction),)
+            found[name] = Play(evidence=(evidence,), results=results, controls=controls, comparisons=comparisons)
         return found
 
-    def _compared(self, seed: int) -> dict[str, Any]:
+    def _compared(self, seed: int) -> tuple[tuple[Control, ...], tuple[Comparison, ...]]:
         """The same model with real non-members (RM;RN), and by its loss alone (O(1)); as many pairs as there are."""
         _, training, audited = self.parts(seed)
         rows = np.concatenate([training, audited])[: len(self.nonmembers)]
@@ -429,16 +431,14 @@ class Panoramia:
             game = replace(self, members=self.members[rows], group=None).with_real(self.nonmembers)
             return replace(game.play(seed=seed).only, assumptions=(ALIKE, SAME_DISTRIBUTION), divergence=0.0)
 
-        needs = REAL_ALIKE.id
-        return {
-            "controls": (Control(check=REAL_ALIKE, evidence=lambda: (real(),)),),
-            "comparisons": (
+        needs, alone = REAL_ALIKE.id, lambda: self.one_run(self.nonmembers, seed=seed)
+        return (
+            (Control(check=REAL_ALIKE, evidence=lambda: (real(),)),),
+            (
                 Comparison(id="with-real", title=WITH_REAL, evidence=real, needs=needs),
-                Comparison(
-                    id="alone", title=ALONE, evidence=lambda: self.one_run(self.nonmembers, seed=seed), needs=needs
-                ),
+                Comparison(id="alone", title=ALONE, evidence=alone, needs=needs),
             ),
-        }
+        )
 
     def _generated(self, seed: int, sizes: list[int]) -> tuple[Matrix, Any]:
         """Rows for training and audit, and the helper's outputs."""
@@ -499,7 +499,6 @@ def _learnt(baseline: _Guess, attack: _Guess, left_out: float) -> CheckResult:
     """How the baseline got on; one that still rises is a warning, not a refutation: c is what the user answers for."""
     curve = baseline.curve
     rising, uses_model = curve[-1][1] - curve[-2][1] > RISES, attack.name != UNHEARD
-    declared = RISING if rising else LOW if curve[-1][1] < LITTLE else BASELINE
     learning = {"rows": [rows for rows, _ in curve], "divergence": [shown for _, shown in curve]}
     numbers = {
         **learning,
@@ -509,10 +508,11 @@ def _learnt(baseline: _Guess, attack: _Guess, left_out: float) -> CheckResult:
         "attack_divergence": [shown for _, shown in attack.curve],
         "rising": rising,
         "uses_model": uses_model,
+        "reading": STILL_RISES if rising else NEXT_TO_NOTHING if curve[-1][1] < LITTLE else LEVEL_OFF,
         "silent": "" if uses_model else SILENT,
         "left_out": left_out,
     }
-    return CheckResult(check=declared, outcome="measured", numbers=numbers, figure={"learning": learning})
+    return CheckResult(check=BASELINE, outcome="measured", numbers=numbers, figure={"learning": learning})
 
 
 def _lessons(view: View | None, rows: Matrix, label: Any, group: Any, seed: int) -> list[reading.Lesson]:

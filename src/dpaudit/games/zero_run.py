@@ -34,12 +34,12 @@ from dpaudit.evidence import ONE_ROW_A_UNIT, MemberScores, thin
 from dpaudit.execution import one_thread, stream
 from dpaudit.fitted import diagnostics
 from dpaudit.fitted import propensity as propensities
-from dpaudit.fitted.diagnostics import Overlap
+from dpaudit.fitted.diagnostics import LEAKING, NOT_THE_MODEL, OVERLAP, Overlap
 from dpaudit.fitted.propensity import Logistic
 from dpaudit.games import _zero_run_table as reading
 from dpaudit.games._zero_run_table import Units, Uses, check_origin, check_settings, slope
 from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
-from dpaudit.inputs.tables import Table, cut_columns, digests, unit_word
+from dpaudit.inputs.tables import RARE_LEVELS, Table, cut_columns, digests, unit_word
 
 HELD, HELD_FOR_SLOPE = 0.5, 0.2
 TRIM, LEAST = 0.02, 50
@@ -89,7 +89,6 @@ STANDARD_ERRORS = Assumption(
     tested_by=("blind-members",),
     theory="theory:zero-run#log-odds-error",
 )
-NOT_THE_MODEL = ", so what the attack finds may not be attributed to the model."
 BLIND_MEMBERS = Check(
     id="blind-members",
     passed=(
@@ -105,31 +104,16 @@ BLIND_MEMBERS = Check(
         "A propensity model that knows what the blind baseline knows: `propensity.Boosted`, or more held rows. A "
         "`log_odds_error` that you answer for gives a bound of its own."
     ),
-    refutes="propensity-model",
+    refutes=(
+        "propensity-model",
+        "log-odds-error",
+        "log-odds-standard-errors",
+        "propensities",
+        "propensity-error",
+        "propensity-overlap",
+    ),
     level=0.05,
     theory="theory:zero-run#blind-baseline",
-)
-OVERLAP = Check(
-    id="overlap",
-    measured=(
-        "The propensities tell members from non-members with AUC {auc:.2f}. Every row's membership probability is "
-        "about {nearest:.2g} or more away from 0 and 1; for {share:.0%} of each group it is {most:.2g} or more. "
-        "Weighed by them, the groups are worth {members:,.0f} and {others:,.0f} rows (estimates)."
-    ),
-    refuted="The features tell members from non-members exactly" + NOT_THE_MODEL,
-    refutes="propensity-model",
-    theory="theory:zero-run#composition",
-)
-LEAKING = Check(
-    id="leaking-features",
-    measured="Membership can be read off the features: {columns:list}.",
-    refuted="The features tell members from non-members exactly: {columns:list}" + NOT_THE_MODEL,
-    remedy=(
-        "If column {names:list} came about by how the rows were collected, and not by who they are, leave them out; "
-        "what is left must then say all there is about membership."
-    ),
-    refutes="no-hidden-factor",
-    theory="theory:zero-run#composition",
 )
 
 
@@ -215,6 +199,7 @@ class ZeroRun:
         LOG_ODDS_ERROR,
         STANDARD_ERRORS,
         ONE_ROW_A_UNIT,
+        RARE_LEVELS,
     )
     checks: ClassVar[tuple[Check, ...]] = (BLIND_MEMBERS, OVERLAP, LEAKING)
     attempts: ClassVar[int] = 1

@@ -183,7 +183,7 @@ def _result_entry(found: CheckResult) -> dict[str, Any]:
         "outcome": found.outcome,
         "p_value": found.p_value,
         "level": found.check.level,
-        "refutes": found.check.refutes,
+        "refutes": list(found.check.refutes),
         "on_refuted": found.check.on_refuted,
         "numbers": found.numbers,
         "theory": found.check.theory,

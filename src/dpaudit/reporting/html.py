@@ -30,6 +30,7 @@ MARKS = {
     Outcome.NO_CLAIM: "-",
     Outcome.FAILED: "!",
     Outcome.WITHHELD: "⊘",
+    Outcome.BROKEN: "✗",
 }
 RC: Any = {
     "svg.fonttype": "none",

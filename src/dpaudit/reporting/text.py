@@ -153,6 +153,7 @@ WORDS = {
     Outcome.NO_CLAIM: "no claim to judge",
     Outcome.FAILED: "failed",
     Outcome.WITHHELD: "withheld: an assumption is refuted",
+    Outcome.BROKEN: "a premise is broken",
 }
 NO_TEST = "no test of this claim"
 CLOSING = "{count} audit{plural}: {outcomes}."

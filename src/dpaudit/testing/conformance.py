@@ -6,7 +6,7 @@ import copy
 import json
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from dpaudit._validate import InputError
+from dpaudit.auditing.audit import declared_ids, undeclared_checks
 from dpaudit.bounds import Relation
-from dpaudit.estimators.analyses import analysis_of
 from dpaudit.execution import Execution
-from dpaudit.games import Play, Runner, commitment, fingerprint, is_game
+from dpaudit.games import Play, Runner, commitment, evidences_of, fingerprint, is_game
 from dpaudit.games.multi_run import Score
 
 MOVES = "the field `{}` moves the fingerprint"
@@ -127,10 +127,11 @@ def _game_checks(game: Any, seeds: tuple[int, int], others: dict[str, Any]) -> I
         lambda: _about(played(first)) == {(game.relation, game.unit)},
     )
     yield "`assumptions` has all that the evidence rests on", lambda: not _undeclared(game, played(first))
-    yield "`checks` has all that controls and results are of", lambda: _ids(_checks(played(first))) <= _ids(game.checks)
+    yield "`checks` has all that controls and results are of", lambda: not undeclared_checks(game, played(first))
+    yield "a play has as many evidences as the game says", lambda: len(played(first).evidence) == evidences_of(game)
     yield (
         "what a check refutes is declared",
-        lambda: {one.refutes for one in game.checks} - {""} <= _ids(game.assumptions),
+        lambda: all(set(one.refutes) & declared_ids(game) for one in game.checks if one.refutes),
     )
     yield "worker processes can receive it", lambda: _travels(game)
     for name, other in changed_fields(game, others):
@@ -188,16 +189,7 @@ def _about(play: Play) -> set[tuple[Any, str]]:
 def _undeclared(game: Any, play: Play) -> set[str]:
     """Ids that nobody could accept before the run."""
     listed = (*play.evidence, *(one.made for one in play.comparisons))
-    declared = _ids(game.assumptions) | _ids(analysis_of(game.evidence_type).declared)
-    return set().union(*(_ids(one.conditions) for one in listed)) - declared
-
-
-def _checks(play: Play) -> list[Any]:
-    return [*(one.check for one in play.controls), *(one.check for one in play.results)]
-
-
-def _ids(values: Iterable[Any]) -> set[str]:
-    return {one.id for one in values}
+    return {one.id for part in listed for one in part.conditions} - declared_ids(game)
 
 
 def changed_fields(game: Any, others: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
