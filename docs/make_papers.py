@@ -89,7 +89,7 @@ counts sum up bounds of independent games, each a 95% statement of its own; the 
 its own. Lower bounds are rounded down.
 
 In the tables, and in figures 1 and 5, models learn from private labels. There a bound takes its number of guesses from
-a guess path, and stands only where the blind gate is open; "blocked" counts the games where it was not. Votes of PATE
+a guess path, and stands only where the blind gate is open; "withheld" counts the games where it was not. Votes of PATE
 are promised, and audited, at delta 1e-05. Membership is substitution of a record, another relation than replacement of
 a label: a label's epsilon does not limit it, and the two bounds are not compared. "Paper" is its own number on other
 data. All games of a mechanism share a pool of rows and a proxy, those of PATE-FM also members and teachers, so they are

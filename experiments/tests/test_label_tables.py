@@ -1,4 +1,4 @@
-"""How tables of private labels are judged: each part of a claim can fail, and blocked games tell nothing."""
+"""How tables of private labels are judged: each part of a claim can fail, and withheld bounds tell nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def audited(**changes):
                     "mechanism": name,
                     "epsilon": epsilon,
                     "games": 20 if epsilon == 1.0 else 5,
-                    "blocked": 0,
+                    "withheld": 0,
                     "median_bound": bound,
                     "over_claims": 0,
                     "mean_sweep_estimate": estimate,
@@ -75,8 +75,8 @@ def test_every_part_of_a_claim_can_fail(judged, changes):
 
 
 @pytest.mark.parametrize("judged", [tables.audited_judged, tables.fixed_judged])
-def test_blocked_games_tell_nothing(judged):
-    word, why = judged(audited(**{"ALIBI|1.0|blocked": 15}))
+def test_withheld_bounds_tell_nothing(judged):
+    word, why = judged(audited(**{"ALIBI|1.0|withheld": 15}))
     assert word == "too small to tell"
     assert "closed in at most 15 games" in why
     assert "of 20 games" in why or "of 5 games" in why
@@ -98,10 +98,10 @@ def test_utility_must_fall_and_rank_alike():
     assert "except for LP-1ST" in why
 
 
-def texts(label, difficulty, rmia, blocked=0):
+def texts(label, difficulty, rmia, withheld=0):
     kinds = {"label inference": label, "difficulty calibration": difficulty, "RMIA": rmia}
     return [
-        {"attack": name, "games": 5, "blocked": blocked, "median_bound": 1.0, "mean_sweep_estimate": value}
+        {"attack": name, "games": 5, "withheld": withheld, "median_bound": 1.0, "mean_sweep_estimate": value}
         for name, value in kinds.items()
     ]
 
@@ -110,7 +110,7 @@ def test_texts():
     assert tables.text_judged(texts(2.34, 0.72, 2.52))[0] == "confirmed"
     assert tables.text_judged(texts(2.34, 1.9, 2.52))[0] == "not confirmed"  # not far less
     assert tables.text_judged(texts(2.34, 0.72, 4.4))[0] == "not confirmed"  # not nearly as much
-    assert tables.text_judged(texts(2.34, 0.72, 2.52, blocked=4))[0] == "too small to tell"
+    assert tables.text_judged(texts(2.34, 0.72, 2.52, withheld=4))[0] == "too small to tell"
 
 
 def test_students_at_chance_confirm_nothing():

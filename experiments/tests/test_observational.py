@@ -68,7 +68,7 @@ def test_randomised_response_is_as_tight_as_it_must_be(name):
 @pytest.mark.parametrize("features", [True, False])
 @pytest.mark.parametrize("deviation", [0.1, 0.2])
 def test_nothing_is_reported_of_a_target_that_memorises_nothing(features, deviation):
-    """Three games of 10,000 rows: blocked, or 0 with the right tau; the paper's sweep is positive (100 committed)."""
+    """Three games of 10,000 rows: withheld, or 0 with the right tau; the paper's sweep is positive (100 committed)."""
     for seed in range(3):
         sweep, epsilon, closed = NoisyProxy(10_000, deviation, features)(seed)
         assert sweep > 0.3
@@ -82,16 +82,16 @@ def test_a_noisy_proxy_never_gets_a_number_through():
     for row in load_outcome(RESULTS / "figure-noisy-proxy.json").rows:
         assert row["games"] == 100
         assert row["over_claims"] <= 15
-        assert row["blocked"] + row["reported_0"] + row["over_claims"] == 100
+        assert row["withheld"] + row["reported_0"] + row["over_claims"] == 100
         assert row["mean_sweep_estimate"] > 0.3
         if row["tau"] == "0":
-            assert row["blocked"] >= 85
+            assert row["withheld"] >= 85
 
 
 def test_an_over_fitted_model_leaks_and_randomised_labels_do_not_pass_their_epsilon():
     plain, private = load_outcome(RESULTS / "figure-leaky.json").rows
     assert plain["least_label_inference"] > 1.0
-    assert plain["blocked"] <= 4
+    assert plain["withheld"] <= 4
     assert private["games"] == 100
     assert private["over_claims"] <= 15
 

@@ -84,7 +84,7 @@ def people(sizes: Sizes, seed: int, execution: Execution) -> Cells:
 def summed_up(name: str, epsilon: float, lines: NDArray[np.float64]) -> dict[str, Any]:
     """One mechanism at one epsilon: medians of bounds where the gate was open, means of estimates over all games."""
     column = dict(zip(MEASURED, lines.T, strict=True))
-    shown = column["blocked"] == 0.0
+    shown = column["withheld"] == 0.0
 
     def median(key: str) -> float:
         return float(np.median(column[key][shown])) if shown.any() else 0.0
@@ -93,7 +93,7 @@ def summed_up(name: str, epsilon: float, lines: NDArray[np.float64]) -> dict[str
         "mechanism": name,
         "epsilon": None if math.isinf(epsilon) else epsilon,
         "games": len(lines),
-        "blocked": int((~shown).sum()),
+        "withheld": int((~shown).sum()),
         "median_bound": median("bound"),
         "largest_bound": float(column["bound"].max()),
         "over_claims": int((column["bound"] > epsilon).sum()),
@@ -126,7 +126,7 @@ def chosen(cells: Cells, keys: tuple[str, ...], paper: str = "", epsilons: tuple
 
 
 AUDITED = (
-    "blocked",
+    "withheld",
     "median_bound",
     "largest_bound",
     "over_claims",
@@ -134,14 +134,14 @@ AUDITED = (
     "deviation_of_sweeps",
 )
 FIXED = (
-    "blocked",
+    "withheld",
     "median_bound_at_1_percent",
     "over_claims_at_1_percent",
     "mean_at_1_percent_estimate",
     "mean_sweep_estimate",
 )
 COMPARED = (
-    "blocked",
+    "withheld",
     "median_bound",
     "mean_sweep_estimate",
     "median_membership_difficulty",
@@ -188,7 +188,7 @@ def text_rows(scale: Any, seed: int, execution: Execution) -> Rows:
             "attack": name,
             "relation": relation,
             "games": every["games"],
-            "blocked": every["blocked"] if relation == "label" else 0,
+            "withheld": every["withheld"] if relation == "label" else 0,
             "median_bound": every[bound],
             "mean_sweep_estimate": every[estimate],
             "test_accuracy": every["test_accuracy"],
@@ -217,21 +217,21 @@ def _epsilons(rows: Rows) -> list[float]:
 
 def _word(confirmed: bool, rows: Rows) -> str:
     """Too few games with an open gate tell nothing, whatever the numbers say."""
-    few = any(row["games"] - row["blocked"] < row["games"] / 2 for row in rows)
+    few = any(row["games"] - row["withheld"] < row["games"] / 2 for row in rows)
     return TOO_SMALL if few else said(confirmed)
 
 
 def _over(rows: Rows, key: str) -> tuple[bool, str]:
-    """Whether bounds at epsilon 1 and below pass their epsilon too often; blocked games have no bound."""
+    """Whether bounds at epsilon 1 and below pass their epsilon too often; games that withhold it have none."""
     private = [row for row in rows if row["epsilon"] is not None and row["epsilon"] <= 1.0]
-    worst = max(private, key=lambda row: row[key] / max(row["games"] - row["blocked"], 1))
-    shown = worst["games"] - worst["blocked"]
+    worst = max(private, key=lambda row: row[key] / max(row["games"] - row["withheld"], 1))
+    shown = worst["games"] - worst["withheld"]
     limit = allowed_over(max(shown, 1))
-    blocked = max(row["blocked"] for row in rows)
+    withheld = max(row["withheld"] for row in rows)
     words = (
         f"at epsilon 1 and below a mechanism has a bound above epsilon in at most {worst[key]} of {shown} games with "
         f"an open gate (so many independent games would allow {limit}; these share rows and a proxy); the gate was "
-        f"closed in at most {blocked} games of a line"
+        f"closed in at most {withheld} games of a line"
     )
     return worst[key] <= limit, words
 
@@ -257,7 +257,7 @@ def audited_judged(rows: Rows) -> Judged:
         + (f", with median bounds of {round_down(min(leaking))} or more" if leaking else "")
         + (f"; not: {', '.join(silent)}" if silent else "")
         + f". The paper's number rises nowhere by more than {NOISE:g} as epsilon falls"
-        + (f", but for {', '.join(rising)}" if rising else "")
+        + (f", except for {', '.join(rising)}" if rising else "")
         + f"; at epsilon 1 and below it is above epsilon for {', '.join(dict.fromkeys(above)) or 'none'}; {words}"
     )
     return _word(fine and not silent and not rising and not above, rows), why
@@ -300,7 +300,7 @@ def _utility(rows: Rows, key: str, *, sign: float) -> Judged:
     words = key.replace("_", " ")
     why = (
         f"{words} gets no better by more than 0.01 as epsilon falls"
-        + (f", but for {', '.join(better)}" if better else " for any mechanism")
+        + (f", except for {', '.join(better)}" if better else " for any mechanism")
         + f"; at epsilon 1 the paper ranks {', '.join(ranked[0])}, and here it is "
         + ("the same" if ranked[0] == ranked[1] else ", ".join(ranked[1]))
     )
@@ -358,7 +358,7 @@ def text_judged(rows: Rows) -> Judged:
         f"the paper's numbers here: label inference {label:.2f}, difficulty calibration {difficulty:.2f}, RMIA "
         f"{rmia:.2f}; the order is {'the same' if rmia > label > difficulty else 'another'} (nearly as much is taken "
         f"as 0.75 of RMIA, far less as half of label inference); median bounds: {bounds}; the gate was closed in "
-        f"{by['label inference']['blocked']} of {by['label inference']['games']} games"
+        f"{by['label inference']['withheld']} of {by['label inference']['games']} games"
     )
     return _word(rmia > label >= 0.75 * rmia and difficulty <= 0.5 * label, [by["label inference"]]), why
 

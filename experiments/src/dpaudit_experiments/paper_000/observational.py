@@ -421,12 +421,12 @@ def noisy_rows(scale: Scale, seed: int, execution: Execution) -> Rows:
                 rows.append(
                     {
                         "deviation": deviation,
-                        "blind_attack_sees": "features" if features else "the proxy alone",
+                        "blind_baseline_sees": "features" if features else "the proxy alone",
                         "tau": "0" if shift == "none" else "the true mean total variation",
                         "games": scale.noisy_games,
                         "mean_sweep_estimate": float(counts[:, 0].mean()),
                         "positive_sweeps": int((counts[:, 0] > 0.0).sum()),
-                        "blocked": int(counts[:, 2].sum()),
+                        "withheld": int(counts[:, 2].sum()),
                         "reported_0": int(((counts[:, 2] == 0.0) & (counts[:, 1] == 0.0)).sum()),
                         "over_claims": int((counts[:, 1] > 0.0).sum()),
                     }
@@ -440,7 +440,7 @@ def noisy_judged(rows: Rows) -> Judged:
     sweeps = [row for row in rows if row["tau"] == "0"]
     why = (
         f"nothing leaks, yet the paper's sweep reports {min(r['mean_sweep_estimate'] for r in sweeps):.2f} to "
-        f"{max(r['mean_sweep_estimate'] for r in sweeps):.2f} on average; ours is blocked or reports 0 in all but "
+        f"{max(r['mean_sweep_estimate'] for r in sweeps):.2f} on average; our bound is withheld or 0 in all but "
         f"{over} of {games} games of the worst setting (the binomial distribution allows {allowed_over(games)})"
     )
     return said(over <= allowed_over(games) and all(row["mean_sweep_estimate"] > 0.1 for row in sweeps)), why
@@ -466,7 +466,7 @@ class OverFitted:
     epsilon: float | None = None
 
     def __call__(self, seed: int) -> list[float]:
-        """Label inference (bound, blocked), and membership by difficulty calibration and RMIA, on the same forest."""
+        """Label inference (bound, withheld), and membership by difficulty calibration and RMIA, on the same forest."""
         from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
         x, y = self._table()
@@ -515,7 +515,7 @@ def leaky_rows(scale: Scale, seed: int, execution: Execution) -> Rows:
                 "labels": "as they are" if epsilon is None else f"randomised response, epsilon {epsilon:g}",
                 "epsilon": None if epsilon is None else epsilon,
                 "games": games,
-                "blocked": int(counts[:, 1].sum()),
+                "withheld": int(counts[:, 1].sum()),
                 "median_label_inference": float(np.median(reported[:, 0])) if len(reported) else 0.0,
                 "least_label_inference": float(reported[:, 0].min()) if len(reported) else 0.0,
                 "largest_label_inference": float(reported[:, 0].max()) if len(reported) else 0.0,
@@ -531,13 +531,13 @@ def leaky_judged(rows: Rows) -> Judged:
     plain, private = rows
     why = (
         f"label inference on the plain forest: median {round_down(plain['median_label_inference'])}, least "
-        f"{round_down(plain['least_label_inference'])}, over {plain['games']} games, {plain['blocked']} of them "
-        f"blocked; membership of the same forests: {round_down(plain['median_membership_difficulty'])} by difficulty "
+        f"{round_down(plain['least_label_inference'])}, over {plain['games']} games, {plain['withheld']} of them "
+        f"withheld; membership of the same forests: {round_down(plain['median_membership_difficulty'])} by difficulty "
         f"calibration, {round_down(plain['median_membership_rmia'])} by RMIA. With labels by randomised response at "
         f"epsilon 1 the median is {round_down(private['median_label_inference'])}, and {private['over_claims']} of "
         f"{private['games']} games pass 1 (the binomial distribution allows {allowed_over(private['games'])})"
     )
-    leaks = plain["median_label_inference"] > 1.0 and plain["blocked"] <= allowed_over(plain["games"])
+    leaks = plain["median_label_inference"] > 1.0 and plain["withheld"] <= allowed_over(plain["games"])
     leaks = leaks and plain["median_label_inference"] >= 0.75 * plain["median_membership_difficulty"]
     return said(leaks and private["over_claims"] <= allowed_over(private["games"])), why
 

@@ -55,7 +55,7 @@ INFINITE = math.inf
 PRIOR_SHARE = 0.2
 """What a counted prior takes of epsilon, at most 1 in all."""
 COMPONENTS = 20
-"""Principal components that the blind attack sees of a picture or a text."""
+"""Principal components that the blind baseline sees of a picture or a text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +127,7 @@ class Task:
     y: NDArray[np.int64]
     classes: int
     features: NDArray[np.float64]
-    """What the blind attack sees."""
+    """What the blind baseline sees."""
     other: tuple[Any, NDArray[np.int64]]
     """Rows and labels that are in no game: proxies learn from them."""
     encoded: NDArray[np.float32] | None = None
@@ -298,7 +298,7 @@ TASKS: dict[str, tuple[Callable[[Sizes], Task], Callable[..., dict[str, Any]]]] 
 MEASURED = (
     "bound",
     "bound_at_1_percent",
-    "blocked",
+    "withheld",
     "sweep_estimate",
     "at_1_percent_estimate",
     "membership_difficulty",
@@ -337,9 +337,9 @@ def measured(
         features=task.features[split.inside],
     )
     found = audit(game, seed=seed, delta=delta)
-    blocked = found.outcome is Outcome.WITHHELD
+    withheld = found.outcome is Outcome.WITHHELD
     fixed = estimators.epsilon_from_canaries(_evidence(game, seed), delta=delta, guesses=Fixed(fraction=0.01))
-    label = [epsilon_of(found.bounds), 0.0 if blocked else fixed.epsilon or 0.0, float(blocked)]
+    label = [epsilon_of(found.bounds), 0.0 if withheld else fixed.epsilon or 0.0, float(withheld)]
     published = [_published(game, own) for own in distinct_seeds(seed, "plays", plays)]
     right = [
         float((distributions[name].probabilities.argmax(axis=1) == task.y[rows]).mean())
