@@ -172,12 +172,14 @@ COLUMNS = {
     "epsilon_as_published_estimate": "as published (estimate)",
     "promised_add_remove": "add/remove promises",
     "promised_substitute": "substitute promises",
-    "add_remove_sold_as_substitute": "add/remove claimed as substitute",
+    "add_remove_claimed_as_substitute": "add/remove claimed as substitute",
     "substitute": "substitute claim",
+    "claimed_contradicted": "add/remove claimed as substitute: contradicted",
 }
 OWN = {
     "1": ("epsilon_wanted", "sampling_rate", "noise_multiplier", "audits", "median_family", "median_free",
-          "promised_add_remove", "promised_substitute", "promised_by_group", "passed_substitute", "sold_contradicted"),
+          "promised_add_remove", "promised_substitute", "promised_by_group", "passed_substitute",
+          "claimed_contradicted"),
     "A1": ("canary", "world", "step", "accuracy", "deviation"),
     "A5": ("sampling_rate", "noise_multiplier", "add_remove", "substitute", "substitute_by_group", "ratio"),
     "bugs": ("row", "bug", "what", "models", "audits", "broken_contradicted", "honest_contradicted",
@@ -210,7 +212,7 @@ def worst_case(rows) -> list[dict]:
             "median_family": median(row["epsilon_family"] for row in cell),
             "median_free": median(row["epsilon_free"] for row in cell),
             "passed_substitute": sum(row["epsilon_family"] > row["promised_substitute"] for row in cell),
-            "sold_contradicted": sum(row["add_remove_sold_as_substitute"] == "contradicted" for row in cell),
+            "claimed_contradicted": sum(row["add_remove_claimed_as_substitute"] == "contradicted" for row in cell),
         }
         for cell in cells.values()
     ]

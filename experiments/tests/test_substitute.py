@@ -69,7 +69,7 @@ def test_the_worst_case_is_as_tight_as_it_must_be():
         assert shares[len(shares) // 2] >= 0.9
         assert sum(share > 1.0 for share in shares) <= 6
         assert all(row["epsilon_family"] > row["promised_add_remove"] for row in cell)
-        assert all(row["add_remove_sold_as_substitute"] == "contradicted" for row in cell)
+        assert all(row["add_remove_claimed_as_substitute"] == "contradicted" for row in cell)
     full = load_outcome(RESULTS / "figure-2.json").rows
     end = next(r for r in full if r.get("kind") == "end" and (r["canary"], r["sampling_rate"]) == ("S2 gradient", 1.0))
     assert end["epsilon_family"] >= max(0.8 * end["promised_substitute"], end["promised_add_remove"])

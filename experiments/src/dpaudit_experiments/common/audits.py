@@ -69,7 +69,7 @@ def bounds_at_end(runs: RunScores, config: DPSGDConfig) -> dict[str, Any]:
         "epsilon_as_published_estimate": estimators.mu_from_runs(runs, delta=DELTA, threshold=Uncorrected()).epsilon,
         "promised_add_remove": plain.epsilon,
         "promised_substitute": config.claim(DELTA).epsilon,
-        "add_remove_sold_as_substitute": str(
+        "add_remove_claimed_as_substitute": str(
             estimators.judge(runs, accounting.claimed_as(plain, Relation.SUBSTITUTE)).outcome
         ),
         "substitute": str(estimators.judge(runs, config.claim(DELTA)).outcome),

@@ -206,12 +206,12 @@ def deep_rows(scale: Scale, seed: int, execution: Execution) -> Rows:
 def deep_judged(rows: Rows) -> Judged:
     """By the test of the add/remove curve as a substitute claim, which sees more than one epsilon does."""
     ends = _ends(rows)
-    refuted = [row for row in ends if row["add_remove_sold_as_substitute"] == "contradicted"]
+    refuted = [row for row in ends if row["add_remove_claimed_as_substitute"] == "contradicted"]
     gradient = [row for row in ends if row["canary"] == CANARIES[0]]
     strong, weak = all(row in refuted for row in gradient), all(row in gradient for row in refuted)
     passed = sum(row["epsilon_family"] > row["promised_add_remove"] for row in gradient)
     why = (
-        f"the add/remove curve sold as a substitute claim is contradicted by gradient canaries at "
+        f"the add/remove curve, claimed as substitute, is contradicted by gradient canaries at "
         f"{sum(row in refuted for row in gradient)} of {len(gradient)} sampling rates (their epsilon passes the "
         f"add/remove one at {passed}), by {len([row for row in refuted if row not in gradient])} of "
         f"{len(ends) - len(gradient)} input canaries: {_listed(ends, 'sampling_rate')}"
