@@ -62,7 +62,7 @@ def test_committed_results_are_whole(name):
         assert (RESULTS / f"{file_stem(name)}.svg").read_text() == drawing.svg(found)
 
 
-def test_exact_laws_lie_below_published_bounds():
+def test_exact_divergences_lie_below_published_bounds():
     rows = load_outcome(RESULTS / "figure-2.json").rows
     for row in rows:
         assert row["audits"] == FULL.repeats
@@ -185,12 +185,12 @@ def test_what_confirms_appendix_e(pate, other, word):
     assert appendix_judged(rows)[0].startswith(word)
 
 
-def test_laws_of_neighbours_are_those_of_the_mechanism():
+def test_distributions_of_neighbours_are_those_of_the_mechanism():
     """The expected votes of one query, and who votes last, against the mechanism itself."""
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(300, 2)), rng.integers(0, 3, 300)
     query = np.array([0.2, -0.1])
-    distribution, last, votes = prediction_knn.vote_laws(x, y, query, 3, 20)
+    distribution, last, votes = prediction_knn.vote_distributions(x, y, query, 3, 20)
     counts = Neighbours(classes=3, neighbors=20, sampling_rate=0.2).votes((x, y), np.tile(query, (20_000, 1)), 1)
     full = counts.sum(axis=1) == 20
     assert full.mean() > 0.99

@@ -80,7 +80,7 @@ class Query:
     def __call__(self, number: int) -> list[float]:
         x, y, asked, truth = rows_of(self.name, self.scale.fetched, self.scale.queries, self.seed)
         classes = int(y.max()) + 1
-        plain, last, votes = vote_laws(x, y, asked[number], classes, self.scale.neighbors)
+        plain, last, votes = vote_distributions(x, y, asked[number], classes, self.scale.neighbors)
         how: dict[str, Any] = {"neighbors": self.scale.neighbors, "sigma": SIGMAS[self.name], "last": last}
         second = int(adversaries.runner_up(votes)[0])
         found = [knn_argmax_probabilities(plain, **how)]
@@ -93,7 +93,7 @@ class Query:
         return [float(value) for distribution in found for value in distribution]
 
 
-def vote_laws(
+def vote_distributions(
     x: NDArray[Any], y: NDArray[Any], query: NDArray[Any], classes: int, neighbors: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """The distribution of a vote, of the last vote, and the expected votes, for one query."""
@@ -176,7 +176,7 @@ def _crafted(
     test, some = adversaries.best_candidate(asked, x, asked, **how)
     anywhere, best = adversaries.best_embedding(x, asked, truth, **how)
     classes = int(y.max()) + 1
-    votes = np.stack([vote_laws(x, y, query, classes, sizes.neighbors)[2] for query in asked])
+    votes = np.stack([vote_distributions(x, y, query, classes, sizes.neighbors)[2] for query in asked])
     points = {
         "train point": (x[train], most, -1),
         "test point": (asked[test], some, test),
