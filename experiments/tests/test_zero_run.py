@@ -88,7 +88,7 @@ def test_noisy_sums_are_those_of_the_mechanism():
         np.testing.assert_allclose(shown.log_odds, distributions, atol=1e-6)
 
 
-def test_the_overlap_of_the_composition_is_that_of_the_law():
+def test_the_overlap_of_the_composition_is_that_of_the_distribution():
     assert overlap_of(0.0) == (0.5, 0.0)
     eta, share = overlap_of(1.0)
     edge = special.logit(1.0 - eta)
@@ -122,7 +122,7 @@ def test_what_confirms_figure_2a(shifted, over, uncorrected, word):
 
 
 def audits(pair, arm, median, above, named="", auc=0.6):
-    found = {"kind": "audits", "pair": pair, "non_members": arm, "audits": 5, "median_mu": median, "blocked": 0}
+    found = {"kind": "audits", "pair": pair, "non_members": arm, "audits": 5, "median_mu": median, "withheld": 0}
     return found | {"median_epsilon": median, "above_zero": above, "columns_named": named, "auc_estimate": auc}
 
 

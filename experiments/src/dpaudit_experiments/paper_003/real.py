@@ -210,7 +210,7 @@ def halved(rows: Drawn, model: Memoriser) -> ZeroRun:
 
 
 def audited(game: ZeroRun, seed: int) -> list[float]:
-    """mu and epsilon (0 where blocked), whether blocked, the gate's p, rows, AUC, and columns that are named."""
+    """mu and epsilon (0 where withheld), whether withheld, the gate's p, rows, AUC, and columns that are named."""
     found = audit(game, seed=seed, delta=DELTA)
     results = {result.check.id: result for result in found.checks}
     named = results["leaking-features"].numbers["names"] if "leaking-features" in results else ()
@@ -256,7 +256,7 @@ def games(name: str, scale: RealScale, seed: int, execution: Execution) -> Seen:
     pair, columns = PAIRS[name], len(source_of(PAIRS[name].source).names) + 1
     seeds = distinct_seeds(seed, name, scale.seeds)
     lines = np.array(execution.map(Played(name, scale), seeds, title=name))
-    cuts = {"bounds": 2, "blocked": 1, "p_value": 1, "rows": 1, "auc": 1, "named": columns}
+    cuts = {"bounds": 2, "withheld": 1, "p_value": 1, "rows": 1, "auc": 1, "named": columns}
     arms: dict[str, dict[str, Matrix]] = {}
     place = 3
     for arm in pair.arms:
@@ -283,7 +283,7 @@ def bound_rows(scale: Any, seed: int, execution: Execution) -> Rows:
                     "non_members": arm,
                     "audits": sizes.seeds,
                     **_spread(values["bounds"]),
-                    "blocked": int(values["blocked"].sum()),
+                    "withheld": int(values["withheld"].sum()),
                     "columns_named": ", ".join(columns),
                     "smallest_gate_p": float(values["p_value"].min()),
                     "rows": int(np.median(values["rows"])),
@@ -295,7 +295,7 @@ def bound_rows(scale: Any, seed: int, execution: Execution) -> Rows:
             )
         if "like" in seen.arms:
             split = {"kind": "audits", "pair": name, "non_members": "like, split", "audits": sizes.seeds}
-            rows.append({**split, **_spread(seen.split), "blocked": 0, "columns_named": ""})
+            rows.append({**split, **_spread(seen.split), "withheld": 0, "columns_named": ""})
         rows += _resampled(name, sizes, seed, execution) if "like" in seen.arms else []
     return rows
 
@@ -347,13 +347,13 @@ def bound_judged(rows: Rows) -> Judged:
         to_like, ratios[name] = (shifted["median_mu"] / max(row["median_mu"], 1e-9) for row in (like, split))
         parts.append(
             f"{name}: median mu {round_down(shifted['median_mu'])} and epsilon {round_down(shifted['median_epsilon'])} "
-            f"on shifted non-members (propensities of AUC {shifted['auc_estimate']:.2f}; {shifted['blocked']} of "
-            f"{shifted['audits']} blocked), {round_down(like['median_mu'])} and {round_down(like['median_epsilon'])} "
+            f"on shifted non-members (propensities of AUC {shifted['auc_estimate']:.2f}; {shifted['withheld']} of "
+            f"{shifted['audits']} withheld), {round_down(like['median_mu'])} and {round_down(like['median_epsilon'])} "
             f"on like ones ({round_down(split['median_mu'])} and {round_down(split['median_epsilon'])} as a split), a "
             f"ratio of {to_like:.2f} in mu ({ratios[name]:.2f} to the split); "
             f"lower quantiles of the resamples {round_down(quantiles[name, 'shifted'])} and "
             f"{round_down(quantiles[name, 'like'])} (estimates); {placebo['above_zero']} of {placebo['audits']} "
-            f"placebos show anything ({placebo['blocked']} are blocked)"
+            f"placebos show anything ({placebo['withheld']} withheld)"
         )
     placebos = [row for row in audits if row["non_members"] == "placebo"]
     quiet = all(row["above_zero"] <= allowed_over(row["audits"]) for row in placebos)
@@ -362,11 +362,11 @@ def bound_judged(rows: Rows) -> Judged:
         if row["pair"] == REVEALING:
             refused = not row["above_zero"] and bool(row["columns_named"])
             parts.append(
-                f"{row['pair']}: {row['blocked']} of {row['audits']} audits blocked, {row['above_zero']} with a "
+                f"{row['pair']}: {row['withheld']} of {row['audits']} audits withheld, {row['above_zero']} with a "
                 f"number, named: {row['columns_named'] or 'none'}"
             )
         elif row["non_members"] == "shifted" and (row["pair"], "like") not in by:
-            parts.append(f"{row['pair']}: {row['blocked']} of {row['audits']} audits blocked")
+            parts.append(f"{row['pair']}: {row['withheld']} of {row['audits']} audits withheld")
     apart = [name for name in ratios if by[name, "shifted"]["auc_estimate"] >= APART]
     close = [name for name in apart if ratios[name] >= CLOSE]
     why = (

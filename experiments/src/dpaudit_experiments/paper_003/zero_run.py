@@ -134,7 +134,7 @@ class Audited:
 
 
 def lines_of(shown: Shown, shift: float, seed: int) -> list[float]:
-    """The numbers of `BOUNDS`, then those of `ESTIMATES`, all from the same rows but for those that hold a slope."""
+    """The numbers of `BOUNDS`, then those of `ESTIMATES`, all from the same rows except for those that hold a slope."""
     how: dict[str, Any] = {
         "scores": shown.scores,
         "member": shown.member,
