@@ -389,12 +389,12 @@ of 8 bits; a fifth of all labels are random, so that there is something to learn
 autoregressive network (`PixelGrids`), CIFAR-10 and CelebA by one data set, ResNets by small convolutional networks.
 Classes are part of a generated row, so there is no labeller. The baseline has two helpers, one of generated rows and
 one of the generator's own real rows, members that nobody audits ("generated and own"). **Texts**: one chunk of 32
-tokens of each film review, a transformer of about half a million parameters instead of GPT-2; both guessers also hear
+tokens of each film review, a transformer of about half a million parameters instead of GPT-2; both guessers also see
 the public base model. **Tables**: Adult, as in the paper; the fully grown forest is ours, and stands for over-fitting
 without end. Targets on images and texts are trained once and games share the generator's rows; on tables everything is
 drawn anew for each game.
 
-The attack listens to the model only if that lowers the log-loss of rows held from training by two standard errors;
+The attack uses the model only if that lowers the log-loss of rows held from training by two standard errors;
 otherwise it is the baseline, and {c+epsilon}_lb equals c_lb. This rule came *after* a first run on tables, in which an
 epsilon-1 model, of which real non-members show nothing, passed c_lb by up to 0.10 in three of five games: two noisy
 halves differ by chance. It was fixed before the committed games on images and texts were played; those on tables were
@@ -434,6 +434,7 @@ PANORAMIA_WORDS = {
     "median_one_run": "O(1) epsilon, median",
     "train": "on members",
     "test": "on others",
+    "uses_model": "games whose attack uses the model",
     "closeness_slack": "gamma",
     "poor": "left out as poor",
 }

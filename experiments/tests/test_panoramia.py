@@ -79,7 +79,9 @@ def test_private_models_show_nothing():
     assert all(row["largest_difference_estimate"] == 0.0 for row in private)
     for modality in {row["modality"] for row in private}:
         loud = [row for row in load_outcome(RESULTS / "table-3.json").rows if row["modality"] == modality]
-        assert any(row["seen"] == row["games"] and row["median_difference_estimate"] > 0.5 for row in loud), modality
+        assert any(row["uses_model"] == row["games"] and row["median_difference_estimate"] > 0.5 for row in loud), (
+            modality
+        )
 
 
 def test_closeness_of_generated_pictures_is_finite():
@@ -183,7 +185,7 @@ def target(degree, total, *, difference=0.0, one_run=0.0, name="MLP", spread=0.0
         "target": f"{name}, {degree}",
         "degree": degree,
         "games": 5,
-        "seen": played,
+        "uses_model": played,
         "least_total": total - spread,
         "median_total": total,
         "largest_total": total + spread,

@@ -20,7 +20,7 @@ def played():
     return panoramia_images.target_games(QUICK, 1, HERE)
 
 
-def test_every_target_is_heard_in_every_game(played):
+def test_every_target_is_audited_in_every_game(played):
     named = panoramia_images.targets(QUICK)
     assert len(played) == len(named) * QUICK.games
     assert {one.family for one in played} == {"epochs", "size", "epsilon", "twin"}

@@ -18,7 +18,7 @@ def execution(tmp_path_factory):
     return Execution(workers=1, keep=str(tmp_path_factory.mktemp("kept")))
 
 
-def test_every_target_is_heard_in_every_game(execution):
+def test_every_target_is_audited_in_every_game(execution):
     found = tables.target_games(QUICK, 1, execution)
     assert [(one.target, one.family, one.degree) for one in found] == tables.named(QUICK) * 2
     assert [one.game for one in found] == [1] * 4 + [2] * 4

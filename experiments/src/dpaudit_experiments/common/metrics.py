@@ -128,7 +128,7 @@ def measured(one: TargetGame) -> dict[str, Any]:
         "closeness": region.divergence,
         "total": region.total,
         "difference_estimate": region.difference,
-        "heard": not np.array_equal(one.generated.attack, one.generated.baseline),
+        "uses_model": not np.array_equal(one.generated.attack, one.generated.baseline),
         "real": real_epsilon(one.real),
         "one_run": one_run_epsilon(one.one_run),
         "train": one.train,
@@ -141,7 +141,7 @@ def summed_up(rows: Rows) -> Rows:
     found: Rows = []
     for own in grouped(rows, ("modality", "target")):
         line = {name: own[0][name] for name in ("modality", "target", "family", "degree")}
-        line |= {"games": len(own), "heard": sum(row["heard"] for row in own), "pairs": own[0]["pairs"]}
+        line |= {"games": len(own), "uses_model": sum(row["uses_model"] for row in own), "pairs": own[0]["pairs"]}
         line |= {"median_closeness": _median(own, "closeness")}
         line |= {"least_total": min(row["total"] for row in own), "median_total": _median(own, "total")}
         line |= {"largest_total": max(row["total"] for row in own)}

@@ -156,8 +156,8 @@ def adult(rows: Rows) -> Judged:
     alone = all((row["median_one_run"] or 0.0) > NOISE for row in networks)
     words = "; ".join(
         f"{row['target']}: epsilon-tilde {row['median_difference_estimate']:.2f} (estimate), O(1) "
-        f"{_shown(row['median_one_run'])}, accuracy {row['train']:.2f} and {row['test']:.2f}, heard in "
-        f"{row['heard']} of {row['games']}"
+        f"{_shown(row['median_one_run'])}, accuracy {row['train']:.2f} and {row['test']:.2f}, the attack uses "
+        f"the model in {row['uses_model']} of {row['games']}"
         for row in rows
     )
     return said(bool(networks) and silent and alone), f"medians; {words} (nothing is called {NOISE:g} or less)"
@@ -172,8 +172,9 @@ def private(rows: Rows) -> Judged:
     silent = bool(quiet) and all(row["largest_difference_estimate"] == 0.0 for row in quiet)
     loud = line[-1]["degree"] is None and line[-1]["median_difference_estimate"] > NOISE
     words = "; ".join(
-        f"epsilon {_named(row)}: {{c+epsilon}}_lb {round_down(row['median_total'])}, heard in {row['heard']} of "
-        f"{row['games']}, O(1) {_shown(row['median_one_run'])}, accuracy {row['train']:.2f} and {row['test']:.2f}"
+        f"epsilon {_named(row)}: {{c+epsilon}}_lb {round_down(row['median_total'])}, the attack uses the model in "
+        f"{row['uses_model']} of {row['games']}, O(1) {_shown(row['median_one_run'])}, accuracy {row['train']:.2f} and "
+        f"{row['test']:.2f}"
         for row in line
     )
     because = f"medians over the games, c_lb {round_down(line[0]['median_closeness'])}; {words}"
@@ -193,8 +194,8 @@ def text_private(rows: Rows) -> Judged:
     control = [row for row in rows if row["degree"] is None and row["median_difference_estimate"] > NOISE]
     words = "; ".join(
         f"{row['target']}: epsilon-tilde {row['median_difference_estimate']:.2f} (estimate), O(1) "
-        f"{_shown(row['median_one_run'])}, loss {row['train']:.2f} and {row['test']:.2f}, heard in {row['heard']} of "
-        f"{row['games']}"
+        f"{_shown(row['median_one_run'])}, loss {row['train']:.2f} and {row['test']:.2f}, the attack uses the "
+        f"model in {row['uses_model']} of {row['games']}"
         for row in rows
     )
     return said(bool(kept) and silent and bool(control)), f"medians; {words}"

@@ -113,7 +113,7 @@ class Table(NamedTuple):
 
     @property
     def kinds(self) -> dict[int, int]:
-        """How many codes each column of codes has, but for the label."""
+        """How many codes each column of codes has, except for the label."""
         return {place: int(self.rows[:, place].max()) + 1 for place in self.categorical[:-1]}
 
 

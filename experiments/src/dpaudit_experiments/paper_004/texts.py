@@ -8,10 +8,10 @@
 | helper | generated chunks, from the base; for table 2 also real non-members |
 
 A unit is a chunk of 32 tokens, and no review gives more than one of them, so that chunks are independent draws of one
-distribution but for films that several reviews are about. GPT-2 (the paper's) or SmolLM2 are too large to be fine-tuned
-on two cores; the transformer here has half a million parameters. What a model says of a chunk is the mean, the smallest
-and the largest of its token losses, and all of them in order. Both guessers see the chunk through the base: what it
-says, and its first layer fine-tuned to tell real from generated (`TokenView`).
+distribution, except for films that several reviews are about. GPT-2 (the paper's) or SmolLM2 are too large to be
+fine-tuned on two cores; the transformer here has half a million parameters. What a model says of a chunk is the mean,
+the smallest and the largest of its token losses, and all of them in order. Both guessers see the chunk through the
+base: what it says, and its first layer fine-tuned to tell real from generated (`TokenView`).
 """
 
 from __future__ import annotations
