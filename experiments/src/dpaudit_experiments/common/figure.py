@@ -38,7 +38,7 @@ def said(confirmed: bool) -> str:
 
 
 def allowed_over(trials: int) -> int:
-    """Over-claims of 95% bounds that happen in so many independent audits, but for one time in 10,000."""
+    """Over-claims of 95% bounds that happen in so many independent audits, except for one time in 10,000."""
     return allowed_over_claims(trials, 0.95)
 
 
