@@ -36,8 +36,10 @@ TRIED = {
     "passed": "a control passed, which proves nothing",
     "refuted": "a control refuted it",
     "not-run": "its control was not tried",
-    "measured": "it was measured",
 }
+"""By the outcome of a check; one that only measured something tried to refute nothing."""
+REPEATED = "recalibration"
+"""The check that stands, measured, before the results of each further attempt."""
 ASSUMES = "Assumptions:"
 
 
@@ -137,10 +139,17 @@ def _assumption(number: int, one: Assumption, audit: Audit) -> str:
 def _tested(one: Assumption, results: Sequence[CheckResult]) -> str:
     if not one.tested_by:
         return NOT_TESTABLE
-    found = [result for result in results if result.check.id in one.tested_by]
+    of_it = [result for result in _of_last_attempt(results) if result.check.id in one.tested_by]
+    found = [result for result in of_it if result.outcome in TRIED]
     if not found:
         return NOT_TESTED
     return filled(TESTED, {"outcomes": ", ".join(dict.fromkeys(TRIED[result.outcome] for result in found))})
+
+
+def _of_last_attempt(results: Sequence[CheckResult]) -> Sequence[CheckResult]:
+    """Those of the attempt that is reported: what was refuted before was what has been recalibrated since."""
+    begins = [place for place, one in enumerate(results, 1) if one.check.id == REPEATED and one.outcome == "measured"]
+    return results[begins[-1] :] if begins else results
 
 
 HEADINGS = ("mechanism", "relation", "lower bound", "claim", "ceiling", "verdict")
