@@ -9,7 +9,8 @@ kind tests
     Not counted: an estimator's refusal of evidence that its theorem does not cover (`if not isinstance(...): raise`,
     and functions `needs_...`).
 prose files
-    Files in which sentences for people are put together: an f-string with a field and at least five words of its own.
+    Files in which sentences for people are put together: an f-string with a field and at least five words of its own,
+    or with three and a full stop; a `+` or `%` of as many words in a function; any `.format`.
     Errors (whatever is raised, or handed to an error's constructor), help of commands and log lines are not counted.
 citations
     Lines that cite `THEORY n.m`, notes that are not in the tree.
@@ -39,7 +40,7 @@ OWN = ("games/", "evidence/", "bounds/")
 """Rooms that may ask what their own values are."""
 SUBJECTS = {"game", "evidence", "bound", "found", "source", "played", "seen", "observed"}
 """Names that stand for a game, evidence or a bound."""
-WORDS, BODY, FILE = 5, 60, 600
+WORDS, FEWEST, BODY, FILE = 5, 3, 60, 600
 LEVELS = {
     0: "_validate _files _binomial tradeoff",
     1: "assumptions bounds evidence record execution counterfactuals",
@@ -128,6 +129,11 @@ def _names(node):
     return {part.id for part in parts if isinstance(part, ast.Name)} | set(map(_ends, parts))
 
 
+def called(node):
+    """The name of what is called, whatever it is an attribute of."""
+    return _ends(node.func) or (node.func.id if isinstance(node.func, ast.Name) else "")
+
+
 def _ends(node):
     return node.attr if isinstance(node, ast.Attribute) else None
 
@@ -141,11 +147,30 @@ def _is_type(node):
 def prose():
     """Every sentence that is put together, with its file."""
     for name, text in sources():
-        tree = ast.parse(text)
-        left_out = {id(part) for node in ast.walk(tree) if _is_error(node) for part in ast.walk(node)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.JoinedStr) and id(node) not in left_out and _says(node):
-                yield f"{name}:{node.lineno}"
+        yield from (f"{name}:{line}" for line in put_together(ast.parse(text)))
+
+
+def put_together(tree):
+    """Lines of sentences, errors left out; a `+` outside of functions makes a template of templates."""
+    left_out = {id(part) for node in ast.walk(tree) if _is_error(node) for part in ast.walk(node)}
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
+        joined = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod) and id(node) in inside
+        formatted = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
+        if (isinstance(node, ast.JoinedStr) and _says(node)) or (joined and _words(_texts(node)) >= WORDS) or formatted:
+            yield node.lineno
+
+
+def _texts(node):
+    """What a `+` or `%` puts together: its own texts and those it chooses from."""
+    if isinstance(node, ast.BinOp):
+        return f"{_texts(node.left)} {_texts(node.right)}"
+    if isinstance(node, ast.IfExp):
+        return f"{_texts(node.body)} {_texts(node.orelse)}"
+    parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+    return " ".join(part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str))
 
 
 def prose_files():
@@ -158,14 +183,26 @@ def _is_error(node):
         return True
     if not isinstance(node, ast.Call):
         return False
-    name = _ends(node.func) or (node.func.id if isinstance(node.func, ast.Name) else "")
-    return name in ("InputError", "RunFailed", "NotComparable", "Interrupted", "Option", "Argument", "print", "warn")
+    return called(node) in (
+        "InputError",
+        "RunFailed",
+        "NotComparable",
+        "Interrupted",
+        "Option",
+        "Argument",
+        "print",
+        "warn",
+    )
 
 
 def _says(node):
-    words = " ".join(part.value for part in node.values if isinstance(part, ast.Constant))
     fields = any(isinstance(part, ast.FormattedValue) for part in node.values)
-    return fields and len(re.findall(r"[A-Za-z]{2,}", words)) >= WORDS
+    enough = FEWEST if _texts(node).rstrip().endswith(".") else WORDS
+    return fields and _words(_texts(node)) >= enough
+
+
+def _words(text):
+    return len(re.findall(r"[A-Za-z]{2,}", text))
 
 
 def citations():

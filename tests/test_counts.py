@@ -3,8 +3,11 @@
 Whoever brings a count down lowers its ceiling in the same commit; nobody raises one.
 """
 
+import ast
+
 import pytest
 
+from tests import counts
 from tests.counts import COUNTS
 from tests.walk import WALKS, walked
 
@@ -50,3 +53,21 @@ def test_a_ceiling_holds_from_both_sides():
         check("places", ["one", "two"], 1)
     with pytest.raises(AssertionError, match="lower the ceiling of 1"):
         check("places", [], 1)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "f'the audit of {name} went wrong'",
+        "f'Bug {row} of the list: {bug}.'",
+        "'the audit of {} went wrong'.format(name)",
+        "TEMPLATE.format(name)",
+        "'the audit of ' + name + ' went wrong'",
+        "'one run, tail' + (' and a knapsack term' if delta else '')",
+        "'the audit of %s went wrong' % name",
+        "raise ValueError(f'the audit of {name} went wrong')",
+    ],
+)
+def test_a_sentence_that_is_put_together_would_be_counted(code):
+    found = list(counts.put_together(ast.parse(f"def f():\n    {code}")))
+    assert found == ([] if code.startswith("raise") else [2])

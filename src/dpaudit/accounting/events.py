@@ -41,6 +41,8 @@ LARGEST_LOSS = 200.0
 """Privacy losses beyond this are counted as infinite, which is pessimistic."""
 FINE, COARSE, FINEST = 1e-4, 1e-3, 1e-6
 """Cell widths of privacy losses: for one claim, for the many hypotheses of a family, for a known attack instance."""
+PLD = "DP-SGD, PLD accountant"
+PLD_AS_SUBSTITUTION = "DP-SGD, PLD accountant, accounted as substitution"
 DP_SGD_CURVE = "that of DP-SGD with sampling rate {sampling_rate:g} and {steps} steps"
 INDEPENDENT_ANSWERS = "exact output distributions of {answers} independent answers"
 
@@ -70,13 +72,12 @@ def dp_sgd(
         exact = gaussian(mu=mu, delta=delta, relation=asked, unit=unit)
         return replace(exact, method="DP-SGD, full batch, exact", terms=terms, family=partial(_family_of, rate, count))
     losses = _losses(sigma, rate, count, replaces(asked), pessimistic=True)
-    method = "DP-SGD, PLD accountant" + (", accounted as substitution" if asked is Relation.LABEL else "")
     return UpperBound(
         epsilon=float(losses.get_epsilon_for_delta(delta)) if delta > 0.0 else math.inf,
         delta=delta,
         relation=asked,
         curve=_dp_sgd_curve(sigma, rate, count, replaces(asked)),
-        method=method,
+        method=PLD_AS_SUBSTITUTION if asked is Relation.LABEL else PLD,
         unit=unit,
         references=("dp-accounting", "Koskela, Jalko and Honkela 2020"),
         terms=terms,

@@ -182,8 +182,7 @@ class Challenge:
     @property
     def sentence(self) -> str:
         over = filled(OVER, self._fields) if self.looks > 1 else ""
-        template = REFUTES if self.refuted else DOES_NOT_REFUTE
-        return filled(template, {**self._fields, "over": over})
+        return filled(REFUTES if self.refuted else DOES_NOT_REFUTE, {**self._fields, "over": over})
 
     @property
     def _fields(self) -> dict[str, Any]:

@@ -57,8 +57,8 @@ def plan_runs(*, claim: UpperBound, detects: float = 0.5, confidence: float = 0.
 
 def catches(claim: UpperBound, detects: float) -> str:
     """What a planned size stands for, as a sentence without its full stop."""
-    template = LARGER_EPSILON if claim.curve is None else LESS_NOISE
-    what = filled(template, {"share": detects, "attained": claim.epsilon / detects})
+    numbers = {"share": detects, "attained": claim.epsilon / detects}
+    what = filled(LARGER_EPSILON if claim.curve is None else LESS_NOISE, numbers)
     return filled(CATCHES, {"what": what})
 
 

@@ -185,15 +185,16 @@ class LowerBound:
 
     def headline(self) -> str:
         """The number, its confidence, and for what it holds."""
-        templates = []
-        if self.mu is not None:
-            templates.append(ON_MU)
-        elif self.theta is not None and (self.parameter != "epsilon" or self.epsilon is None):
-            templates.append(ON_THETA)
-        if self.epsilon is not None:
-            templates.append(ON_EPSILON)
         shown = {name: getattr(self, name) for name in ("parameter", "mu", "theta", "epsilon", "delta")}
-        return _headline(self, [filled(template, {**shown, "sign": _sign(self)}) for template in templates])
+        shown["sign"] = _sign(self)
+        numbers = []
+        if self.mu is not None:
+            numbers.append(filled(ON_MU, shown))
+        elif self.theta is not None and (self.parameter != "epsilon" or self.epsilon is None):
+            numbers.append(filled(ON_THETA, shown))
+        if self.epsilon is not None:
+            numbers.append(filled(ON_EPSILON, shown))
+        return _headline(self, numbers)
 
     def _remarks(self) -> list[str]:
         remarks = ["; ".join(part for part in (self.size, self.method, self.selection) if part)]

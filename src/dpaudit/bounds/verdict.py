@@ -49,6 +49,7 @@ NEVER_DECIDES = "an estimate never decides ({detail})"
 OUT_OF_REACH = "not even a perfect attack of this size could have refuted the claim ({detail})"
 NOT_SEEN = "this attack was not shown to see a leak that is known to be there ({detail})"
 TWO_NUMBERS = "{parameter} >= {found:down} against {promised:up} claimed"
+PLAIN = "{detail}"
 TAKEN = ", accepting that {accepted}"
 
 
@@ -62,6 +63,8 @@ class Verdict:
         What it still rests on, and what the user took on.
     detail, numbers
         The test in words: a template and its fields, beside the p-value.
+    frame
+        What is said of the detail: a template around it.
     written
         The sentence as a record keeps it; None: it is made of the rest.
     """
@@ -75,6 +78,7 @@ class Verdict:
     method: str | None = None
     detail: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
+    frame: str = PLAIN
     written: str | None = field(default=None, compare=False)
 
     @property
@@ -90,8 +94,8 @@ class Verdict:
         values = {"p_value": self.p_value, **self.numbers, "confidence": self.confidence}
         taken = filled(TAKEN, {"accepted": ", and that ".join(map(str, self.accepted))}) if self.accepted else ""
         conditions = ", and if ".join(map(str, self.assumptions))
-        words = {"detail": filled(self.detail, values), "taken": taken, "conditions": conditions}
-        return filled(VERDICTS[self.outcome], {**values, **words})
+        detail = filled(self.frame, {"detail": filled(self.detail, values)})
+        return filled(VERDICTS[self.outcome], {**values, "detail": detail, "taken": taken, "conditions": conditions})
 
     def paid_for(self, looks: int, confidence: float) -> Self:
         """The same verdict as one of several looks, each made at its share: at the confidence of all together."""
@@ -102,11 +106,11 @@ class Verdict:
         """The same verdict where a planted leak was not seen: then "consistent" may not be said."""
         if self.outcome is not Outcome.CONSISTENT:
             return self
-        return replace(self, outcome=Outcome.UNINFORMATIVE, detail=NOT_SEEN.replace("{detail}", self.detail))
+        return replace(self, outcome=Outcome.UNINFORMATIVE, frame=NOT_SEEN)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, the sentence among them."""
-        return {**to_dict(self, leave_out=("detail", "numbers", "written")), "sentence": self.sentence}
+        return {**to_dict(self, leave_out=("detail", "numbers", "frame", "written")), "sentence": self.sentence}
 
     def __str__(self) -> str:
         return self.sentence
@@ -189,12 +193,13 @@ def decide(
 ) -> Verdict:
     """The verdict that follows, in the order of `Outcome`; `detail` is a template of the test, with its `numbers`."""
     accepted, left = split_by(accept, assumptions)
+    frame = PLAIN
     if not decisive:
-        outcome, detail = Outcome.UNINFORMATIVE, NEVER_DECIDES.replace("{detail}", detail)
+        outcome, frame = Outcome.UNINFORMATIVE, NEVER_DECIDES
     elif refuted:
         outcome = Outcome.CONTRADICTED_IF if left else Outcome.CONTRADICTED
     elif not reachable:
-        outcome, detail = Outcome.UNINFORMATIVE, OUT_OF_REACH.replace("{detail}", detail)
+        outcome, frame = Outcome.UNINFORMATIVE, OUT_OF_REACH
     else:
         outcome = Outcome.CONSISTENT
     return Verdict(
@@ -207,6 +212,7 @@ def decide(
         method=method,
         detail=detail,
         numbers=numbers,
+        frame=frame,
     )
 
 

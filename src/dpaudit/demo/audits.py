@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from dpaudit import games
+from dpaudit.assumptions import filled
 from dpaudit.auditing import audit
 from dpaudit.bounds import Outcome, Relation, UpperBound
 from dpaudit.execution import Execution
@@ -21,6 +22,7 @@ from dpaudit.testing.broken import mechanisms as broken
 DELTA = 1e-5
 CONFIDENCE = 0.999
 BLOCK = 64
+BUG = "Bug {row} of the list: {bug}."
 NEXT = """what next:
   .venv/bin/dpaudit run examples/noisy_mean/audit.toml   audits a trainer of your own: copy that folder
   .venv/bin/dpaudit --help                               every command"""
@@ -110,7 +112,7 @@ def _cases() -> Iterator[tuple[Any, UpperBound, str]]:
 
 
 def _bug(specimen: broken.Specimen) -> str:
-    return f"Bug {specimen.row} of the list: {specimen.bug}."
+    return filled(BUG, {"row": specimen.row, "bug": specimen.bug})
 
 
 def _runs(mechanism: Any, specimen: broken.Specimen, runs: int) -> games.MultiRun:

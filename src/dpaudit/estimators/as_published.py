@@ -78,13 +78,12 @@ def as_published_from_members(
         "9": lambda: _algorithm_9(found, r, alpha),
     }
     theta, parameter = makers[algorithm](), ALGORITHMS[algorithm]
-    method = THEOREM if "." in algorithm else ALGORITHM
     return LowerBound(
         epsilon=theta if parameter == "epsilon" else None,
         delta=slack if parameter == "epsilon" else None,
         confidence=confidence,
         relation=evidence.relation,
-        method=filled(method, {"number": algorithm}),
+        method=filled(THEOREM if "." in algorithm else ALGORITHM, {"number": algorithm}),
         guarantee="estimate",
         assumptions=conditions_of(evidence, 0.0, overlap),
         mu=theta if parameter == "mu" else None,

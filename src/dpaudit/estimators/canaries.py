@@ -71,6 +71,7 @@ SHIFT = Assumption(
 SHIFT_OF_UNITS = replace(SHIFT, sentence=SHIFT.sentence + ", all of one {unit} together")
 SIZE = "{rows:,} canaries, one run"
 KEPT_AS_COINS = "{rows:,} of {population:,} rows kept as fair coins, one run"
+BINOMIAL, KNAPSACK = "one run, binomial tail", "one run, binomial tail and knapsack delta term"
 NOTHING_FROM = "nothing could be reported for tau of {tau_max:up4} or more"
 PATH = "numbers of guesses {first:,} to {last:,}, calibrated as one path"
 SWEEP = tuple(percent / 100.0 for percent in range(1, 101))
@@ -322,7 +323,7 @@ class _Inverted:
 
 def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **what: object) -> LowerBound:
     conditions = (*conditions_of(evidence), *what.pop("assumptions", ()))  # type: ignore[misc]
-    size = SIZE if evidence.population is None else KEPT_AS_COINS
+    sizes = {"rows": evidence.scores.size, "population": evidence.population}
     notes = [found.note] if found.note else []
     if evidence.shift > 0.0 and found.guesses:
         largest = tau_max(
@@ -344,7 +345,7 @@ def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **wha
         selection=found.words,
         ceiling=found.ceiling,
         unit=evidence.unit,
-        size=filled(size, {"rows": evidence.scores.size, "population": evidence.population}),
+        size=filled(SIZE if evidence.population is None else KEPT_AS_COINS, sizes),
         capped=found.capped,
         notes=tuple(notes),
         references=REFERENCES,
@@ -445,7 +446,7 @@ def _by_counts(evidence: CanaryScores, strategy: Fixed | FractionGrid, delta: fl
     return _Inverted(
         theta=theta,
         words=count_words(NUMBERS if len(numbers) > 1 else ONE_NUMBER, numbers),
-        method="one run, binomial tail" + (" and knapsack delta term" if delta > 0.0 else ""),
+        method=KNAPSACK if delta > 0.0 else BINOMIAL,
         theory="theory:one-run#delta",
         guesses=best,
         correct=ranked.correct(best),

@@ -123,8 +123,7 @@ class LeakingColumn:
         return self.share == 1.0
 
     def __str__(self) -> str:
-        template = SEPARATES if self.exactly else GIVES_AWAY
-        return filled(template, {"column": self.column, "share": 100.0 * self.share})
+        return filled(SEPARATES if self.exactly else GIVES_AWAY, {"column": self.column, "share": 100.0 * self.share})
 
 
 def leaking_columns(columns: dict[str, NDArray[Any]], member: Any) -> list[LeakingColumn]:

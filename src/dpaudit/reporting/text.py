@@ -45,6 +45,7 @@ ASSUMES = "Assumptions:"
 
 def written(audit: Audit) -> Audit:
     """The record with its sentences."""
+    told = _said_by_verdict(audit)
     bounds = [[_with_numbers(bound, audit.assumptions), *bound.reading] for bound in audit.bounds]
     parts: dict[str, Any] = {
         "title": _title(audit),
@@ -53,7 +54,7 @@ def written(audit: Audit) -> Audit:
         "claim": "" if audit.claim is None else _claim(audit.claim),
         "condition": _condition(audit),
         "comparisons": [_comparison(entry, audit.assumptions) for entry in audit.comparisons],
-        "checks": [result.text for result in audit.checks if result.text and not _is_verdict(result, audit)],
+        "checks": [result.text for result in audit.checks if result.text and result is not told],
         "assumptions": [_assumption(number, one, audit) for number, one in enumerate(audit.assumptions, 1)],
         "next_steps": [step.text for step in audit.next_steps],
     }
@@ -76,9 +77,11 @@ def _lines(parts: dict[str, Any]) -> list[str]:
     ]
 
 
-def _is_verdict(result: CheckResult, audit: Audit) -> bool:
-    """Whether this result is what the verdict says already."""
-    return result.withholds and result.text in audit.verdict.sentence
+def _said_by_verdict(audit: Audit) -> CheckResult | None:
+    """The result that the verdict says already: the first that withholds the number."""
+    if audit.outcome is not Outcome.WITHHELD:
+        return None
+    return next((result for result in _of_last_attempt(audit.checks) if result.withholds), None)
 
 
 def _title(audit: Audit) -> str:
@@ -131,9 +134,9 @@ def _comparison(entry: dict[str, Any], listed: Sequence[Assumption]) -> str:
 
 def _assumption(number: int, one: Assumption, audit: Audit) -> str:
     """One line of the list: what is assumed, who answers for it, and what tried to refute it."""
-    template = ACCEPTED if one.key in audit.accept else ASSUMPTION
-    tested = _tested(one, audit.checks)
-    return filled(template, {"number": number, "sentence": str(one), "who": ANSWERS[one.answered_by], "tested": tested})
+    shown = {"number": number, "sentence": str(one), "who": ANSWERS[one.answered_by]}
+    shown["tested"] = _tested(one, audit.checks)
+    return filled(ACCEPTED if one.key in audit.accept else ASSUMPTION, shown)
 
 
 def _tested(one: Assumption, results: Sequence[CheckResult]) -> str:

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from dpaudit._validate import InputError
+from dpaudit.assumptions import filled
 from dpaudit.auditing.audit import declared_ids, undeclared_checks
 from dpaudit.bounds import Relation
 from dpaudit.execution import Execution
 from dpaudit.games import Play, Runner, commitment, evidences_of, fingerprint, is_game
 from dpaudit.games.multi_run import Score
 
-MOVES = "the field `{}` moves the fingerprint"
-BLIND = "`attempts` does not depend on the values of `{}`"
+MOVES = "the field `{field}` moves the fingerprint"
+BLIND = "`attempts` does not depend on the values of `{field}`"
 
 
 class ConformanceError(AssertionError):
@@ -135,9 +136,9 @@ def _game_checks(game: Any, seeds: tuple[int, int], others: dict[str, Any]) -> I
     )
     yield "worker processes can receive it", lambda: _travels(game)
     for name, other in changed_fields(game, others):
-        yield MOVES.format(name), partial(_moves, game, other, first)
+        yield filled(MOVES, {"field": name}), partial(_moves, game, other, first)
         if isinstance(getattr(game, name), np.ndarray) and name not in others:
-            yield BLIND.format(name), partial(_as_many, game, other)
+            yield filled(BLIND, {"field": name}), partial(_as_many, game, other)
 
 
 def _moves(game: Any, other: Any, seed: int) -> bool:
