@@ -72,7 +72,10 @@ def test_sentences(every_outcome):
     assert "is a further test, with an error probability of its own" in texts["consistent"]
     assert "It would not have been contradicted at an error probability below 0.005." in texts["contradicted"]
     assert "OSError: no disk" in texts["failed"]
-    assert "It rests on this: the runs are independent." in texts["contradicted if"]
+    assert "if [1] holds." in texts["contradicted if"]
+    assert texts["contradicted if"].endswith(
+        "It rests on assumption [1] above; list its id in `accept` to take it on: said-the-runs-are-independent."
+    )
     assert "[1] the trade-off curve is Gaussian. The developer answers for it" in texts["consistent"]
     assert "delta 1e-05   95% confidence, add-remove of one record [1]" in texts["consistent"]
 
@@ -163,6 +166,7 @@ def test_accept_turns_an_assumption_into_a_verdict():
     found = da.audit(evidence, claim=CLAIM, accept="said-the-runs-are-independent")
     assert found.contradicted
     assert "accepting that the runs are independent" in found.verdict.sentence
+    assert found.text["verdict"].endswith(", accepting [1].")
     assert [one.key for one in found.verdict.accepted] == ["said-the-runs-are-independent"]
     with pytest.raises(InputError, match="did you mean 'said-the-runs-are-independent'"):
         da.audit(evidence, claim=CLAIM, accept="said-the-runs-are-indepent")

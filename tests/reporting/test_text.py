@@ -1,5 +1,6 @@
-"""What the list of assumptions says of each."""
+"""What the list of assumptions says of each, and that a record says each of them once."""
 
+import html
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +8,13 @@ import numpy as np
 import dpaudit as da
 from dpaudit.assumptions import Assumption, Check, CheckResult
 from dpaudit.auditing import advice
-from dpaudit.reporting import text
+from dpaudit.execution import Execution
+from dpaudit.record.files import audit_of
+from dpaudit.reporting import text, to_html
+from tests.golden import worlds
 
+SERIAL = Execution(workers=1)
+CLAIM = da.UpperBound(epsilon=0.1, delta=0.0, relation="substitute")
 RESTS = Assumption(id="it-holds", sentence="it holds", answered_by="auditor", tested_by=("control", "other"))
 CONTROL, OTHER = Check(id="control", passed="Passed.", refuted="Refuted."), Check(id="other", measured="Measured.")
 AGAIN = CheckResult(check=advice.RECALIBRATION, outcome="measured", numbers={"first": "", "attempts": 2})
@@ -42,3 +48,59 @@ def test_of_several_attempts_the_reported_one_tested_it():
     )
     assert said_of(first, NOT_AGAIN) == "a control refuted it.", "the first attempt is the reported one"
     assert advice.RECALIBRATION.id == text.REPEATED
+
+
+def contradicted(**settings):
+    scores, member, x = worlds.members(rows=600)
+    return da.audit(
+        da.games.ZeroRun(scores=scores + 9.0 * member, member=member, features=x),
+        claim=CLAIM,
+        seed=1,
+        delta=0.0,
+        execution=SERIAL,
+        **settings,
+    )
+
+
+def once(found):
+    """Every assumption of a record stands once in what is printed, and once on the page, the JSON left out."""
+    page = html.unescape(to_html(found)).partition('id="json"')[0]
+    for one in found.assumptions:
+        assert str(found).count(str(one)) == 1, one.id
+        assert page.count(str(one)) == 1, one.id
+
+
+def test_assumptions_are_printed_once(tmp_path):
+    found = contradicted()
+    assert found.outcome is da.Outcome.CONTRADICTED_IF
+    assert len(found.verdict.assumptions) > 2
+    once(found)
+    numbers = text.numbers_of(found.verdict.assumptions, found.assumptions)
+    assert found.text["verdict"].endswith(f" if [{numbers}] hold.")
+    (step,) = found.next_steps
+    keys = ", ".join(one.key for one in found.assumptions if one in found.verdict.assumptions)
+    assert step.text == (
+        f"It rests on assumptions [{numbers}] above; list their ids in `accept` to take them on: {keys}."
+    )
+    again = da.load_audit(found.save(tmp_path / "record.json"))
+    assert (again, str(again), to_html(again)) == (found, str(found), to_html(found))
+
+
+def test_accepted_assumptions_are_printed_once():
+    listed = contradicted().verdict.assumptions
+    for taken in ([listed[1].key], [one.key for one in listed[1:]], [one.key for one in listed]):
+        found = contradicted(accept=taken)
+        once(found)
+        assert f", accepting [{text.numbers_of(found.verdict.accepted, found.assumptions)}]" in found.text["verdict"]
+    assert found.contradicted
+    found = contradicted(accept=[one.key for one in listed[1:]])
+    assert found.text["verdict"].endswith(f" if [{found.assumptions.index(listed[0]) + 1}] holds.")
+    assert found.next_steps[0].text.endswith(f"list its id in `accept` to take it on: {listed[0].key}.")
+
+
+def test_a_verdict_without_a_list_says_what_it_rests_on():
+    found = contradicted()
+    alone = da.judge(found.observed[0], CLAIM)
+    for one in alone.assumptions:
+        assert str(one) in str(alone)
+    assert str(alone) == found.verdict.sentence == audit_of(found.to_dict()).verdict.sentence

@@ -10,6 +10,7 @@ from dpaudit.auditing.settings import Settings
 from dpaudit.bounds import Bound, Outcome, UpperBound, Verdict
 from dpaudit.estimators.analyses import analysis_of
 from dpaudit.evidence import Evidence
+from dpaudit.reporting.text import numbers_of
 
 REASON = "{reason}"
 RECALIBRATION = Check(
@@ -28,7 +29,8 @@ MEND_KEPT = f"{MEND} Finished runs are kept, and count as long as the score itse
 REMEDY = "{remedy}"
 CERTAIN = "No higher confidence that anybody uses would change it; only a flaw in the game itself would."
 STILL = "It would not have been contradicted at an error probability below {below}."
-RESTS = "It rests on this: {assumption}. Listing {key!r} in `accept` takes it on."
+RESTS = "It rests on assumptions [{numbers}] above; list their ids in `accept` to take them on: {keys:list}."
+RESTS_ON_ONE = "It rests on assumption [{numbers}] above; list its id in `accept` to take it on: {keys:list}."
 STRONGER = "A stronger attack or more runs might; that is a further test, with an error probability of its own."
 BARE = "The claim is a bare pair; its curve would be easier to contradict."
 REACH = "An audit of this size could have shown {reach}."
@@ -69,7 +71,15 @@ def next_steps(
     )
     if unseen and verdict.outcome is Outcome.UNINFORMATIVE:
         return (said(SEEING), *remedies(unseen), *idle)
+    if verdict.outcome is Outcome.CONTRADICTED_IF:
+        return (_resting(verdict.assumptions, rests), *idle)
     return (*_by_outcome(evidence, claim, verdict, reach), *idle)
+
+
+def _resting(left: tuple[Assumption, ...], rests: tuple[Assumption, ...]) -> CheckResult:
+    """Which assumptions of the record are left to be accepted: by their numbers, and once by their ids."""
+    keys = [one.key for one in rests if one in left]
+    return said(RESTS_ON_ONE if len(left) == 1 else RESTS, numbers=numbers_of(left, rests), keys=keys)
 
 
 def remedies(results: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:
@@ -83,8 +93,6 @@ def _by_outcome(evidence: Evidence, claim: UpperBound | None, verdict: Verdict, 
         if verdict.p_value < CERTAIN_FROM:
             return (said(CERTAIN),)
         return (said(STILL, below=_down(verdict.p_value)),)
-    if outcome is Outcome.CONTRADICTED_IF:
-        return tuple(said(RESTS, assumption=str(one), key=one.key) for one in verdict.assumptions)
     if outcome is Outcome.CONSISTENT:
         bare = claim is not None and claim.curve is None
         return (said(STRONGER), *([said(BARE)] if bare else []), *([said(REACH, reach=reach)] if reach else []))

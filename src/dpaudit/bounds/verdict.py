@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -51,6 +52,9 @@ NOT_SEEN = "this attack was not shown to see a leak that is known to be there ({
 TWO_NUMBERS = "{parameter} >= {found:down} against {promised:up} claimed"
 PLAIN = "{detail}"
 TAKEN = ", accepting that {accepted}"
+TAKEN_BY_NUMBER = ", accepting [{numbers}]"
+HOLDS, HOLD = "[{numbers}] holds", "[{numbers}] hold"
+"""Of one assumption and of several, where a record lists them with numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +92,20 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
+        """The verdict in words, with all that it rests on."""
+        taken = filled(TAKEN, {"accepted": ", and that ".join(map(str, self.accepted))}) if self.accepted else ""
+        return self._said(taken, ", and if ".join(map(str, self.assumptions)))
+
+    def by_numbers(self, numbers_of: Callable[[tuple[Assumption, ...]], str]) -> str:
+        """The verdict in words where assumptions are listed: it refers to their numbers there."""
+        taken = filled(TAKEN_BY_NUMBER, {"numbers": numbers_of(self.accepted)}) if self.accepted else ""
+        one = len(self.assumptions) == 1
+        return self._said(taken, filled(HOLDS if one else HOLD, {"numbers": numbers_of(self.assumptions)}))
+
+    def _said(self, taken: str, conditions: str) -> str:
         if self.written is not None:
             return self.written
         values = {"p_value": self.p_value, **self.numbers, "confidence": self.confidence}
-        taken = filled(TAKEN, {"accepted": ", and that ".join(map(str, self.accepted))}) if self.accepted else ""
-        conditions = ", and if ".join(map(str, self.assumptions))
         detail = filled(self.frame, {"detail": filled(self.detail, values)})
         return filled(VERDICTS[self.outcome], {**values, "detail": detail, "taken": taken, "conditions": conditions})
 

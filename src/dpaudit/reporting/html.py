@@ -114,7 +114,7 @@ def to_html(audits: Audit | Iterable[Audit], *, title: str | None = None) -> str
     return str(
         template.render(
             title=heading,
-            headline=found[0].verdict.sentence if len(found) == 1 else text.closing(found),
+            headline=found[0].text["verdict"] if len(found) == 1 else text.closing(found),
             mark=MARKS[found[0].outcome] if len(found) == 1 else "",
             tone=_tone(found[0].outcome) if len(found) == 1 else "",
             several=len(found) > 1,

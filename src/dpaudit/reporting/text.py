@@ -49,7 +49,7 @@ def written(audit: Audit) -> Audit:
     bounds = [[_with_numbers(bound, audit.assumptions), *bound.reading] for bound in audit.bounds]
     parts: dict[str, Any] = {
         "title": _title(audit),
-        "verdict": audit.verdict.sentence,
+        "verdict": audit.verdict.by_numbers(lambda found: numbers_of(found, audit.assumptions)),
         "bounds": bounds,
         "claim": "" if audit.claim is None else _claim(audit.claim),
         "condition": _condition(audit),
