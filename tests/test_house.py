@@ -244,6 +244,7 @@ GIVEN = {
     "shift",
     "tau",
     "c",
+    "asserted",
     "slack",
     "error",
     "errors",

@@ -91,7 +91,7 @@ class _Formatter(string.Formatter):
 
 
 def filled(template: str, values: Mapping[str, Any]) -> str:
-    """A template with its fields: the only way in which a sentence for people is made.
+    """A template with its fields: how a value says what it has to say.
 
     >>> filled("epsilon >= {low:down} with {level:percent} confidence", {"low": 1.2399, "level": 0.95})
     'epsilon >= 1.23 with 95% confidence'

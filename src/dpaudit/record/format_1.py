@@ -34,6 +34,27 @@ CONDITION = "fail if {condition}: {answer}"
 CLAIM = "{mu}epsilon <= {epsilon:up} at delta {delta:g}   claimed: {method}{source}, {relation} of one {unit}"
 CLAIMED_MU = "mu <= {mu:up}, "
 CLAIM_SOURCE = " ({source})"
+HEADLINE = "{numbers}   {level}, {relation} of one {unit}"
+CONFIDENT = "{confidence:percent} confidence"
+ESTIMATE = "an estimate, not a bound"
+ON_MU = "mu {sign} {mu:down}"
+ON_THETA = "{parameter} {sign} {theta:down} in its family"
+ON_EPSILON = "epsilon {sign} {epsilon:down} at delta {delta:g}"
+OF_ORDER = "D_{order:g} {sign} {value:down6}"
+IF = "if {assumption}"
+NOTE = "note: {note}"
+CAPPED = "the search ended here: the evidence supports at least this much."
+REACH = "an audit of this size could have shown {parameter} up to about {ceiling:down}."
+REGION = "{total}   {confidence:percent} confidence, {relation} of one {unit}, delta {delta:g}"
+TOTAL = "c + epsilon >= {total:down}"
+TOGETHER = "c >= {closeness:down} and {total} together"
+LESS_C = "epsilon >= {total:down} - c, c being how close the generator is to real {unit}s{half}"
+HALF = "; half under add-remove"
+DIFFERENCE = "estimate, not a bound: epsilon about {value:down}"
+IF_CLOSE = (
+    "epsilon >= {epsilon:down} at delta {delta:g}   {confidence:percent} confidence, {relation} of one {unit}, "
+    "if the generator is {asserted:g}-close"
+)
 """What a record of format 1 printed: it stays so, whatever new records say."""
 SAME = ("name", "note", "plan", "fail_if", "failed_if", "seeds", "versions", "timings")
 
@@ -64,7 +85,7 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
         "ceiling": {name: _number(value) for name, value in values["ceiling"].items()},
         "next_steps": next_steps,
         "figures": {name: _renamed(figure) for name, figure in values["figures"].items()},
-        "text": _text(values, bounds, claim),
+        "text": _text(values, claim),
     }
 
 
@@ -121,11 +142,12 @@ def _number(value: Any) -> Any:
     return math.inf if value == "infinity" else value
 
 
-def _text(values: Mapping[str, Any], bounds: tuple[Bound, ...], claim: Mapping[str, Any] | None) -> dict[str, Any]:
+def _text(values: Mapping[str, Any], claim: Mapping[str, Any] | None) -> dict[str, Any]:
     """What the version that wrote it printed."""
     seen = values["evidence"]
     title = values["name"] if seen is None else filled(TITLE, {**seen, "name": values["name"]})
-    lines = [line for bound in bounds for line in _bound_lines(bound)]
+    told = [_bound_text(entry) for entry in values["bounds"]]
+    lines = [line for inside, _ in told for line in inside]
     if claim is not None:
         lines.append(_claim_line(claim))
     if values["fail_if"] is not None:
@@ -137,7 +159,7 @@ def _text(values: Mapping[str, Any], bounds: tuple[Bound, ...], claim: Mapping[s
         "title": title,
         "lines": [title, *(f"  {line}" for line in lines), *checks, sentence, *values["changes"]],
         "verdict": sentence,
-        "bounds": [str(bound).splitlines() for bound in bounds],
+        "bounds": [alone for _, alone in told],
         "claim": "" if claim is None else _claim_line(claim),
         "condition": "",
         "comparisons": [],
@@ -147,9 +169,59 @@ def _text(values: Mapping[str, Any], bounds: tuple[Bound, ...], claim: Mapping[s
     }
 
 
-def _bound_lines(bound: Bound) -> list[str]:
-    reading = [f"  {text}" for text in bound.reading]
-    return [", if ".join([bound.headline(), *map(str, bound.assumptions)]), *reading]
+def _bound_text(entry: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """A bound among the lines of its record, and by itself."""
+    own = {name: _number(value) if name in NUMBERS else value for name, value in entry.items()}
+    if entry["type"] == "ClosenessRegion":
+        return _region_text(own)
+    estimated = own["guarantee"] == "estimate"
+    own["level"] = filled(ESTIMATE if estimated else CONFIDENT, own)
+    own["sign"] = "about" if estimated else ">="
+    own["numbers"] = ", ".join(_divergences(own) if "orders" in own else _numbers(own))
+    head = filled(HEADLINE, own)
+    remarks = ["; ".join(part for part in (own.get("size"), own["method"], own["selection"]) if part)]
+    remarks += [filled(IF, {"assumption": one}) for one in own["assumptions"]]
+    remarks += [filled(NOTE, {"note": note}) for note in own.get("notes", ())]
+    if own.get("capped"):
+        remarks.append(CAPPED)
+    elif own.get("ceiling") is not None:
+        remarks.append(filled(REACH, own))
+    return [", if ".join([head, *own["assumptions"]])], [head, *_indented(remarks)]
+
+
+def _numbers(own: Mapping[str, Any]) -> list[str]:
+    found = []
+    if own["mu"] is not None:
+        found.append(filled(ON_MU, own))
+    elif own["theta"] is not None and (own["parameter"] != "epsilon" or own["epsilon"] is None):
+        found.append(filled(ON_THETA, own))
+    return [*found, filled(ON_EPSILON, own)] if own["epsilon"] is not None else found
+
+
+def _divergences(own: Mapping[str, Any]) -> list[str]:
+    pairs = zip(own["orders"], own["divergences"], strict=True)
+    return [filled(OF_ORDER, {"order": order, "value": value, "sign": own["sign"]}) for order, value in pairs]
+
+
+def _region_text(own: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """PANORAMIA's statement, whose generator was said to be close then, and not far."""
+    asserted = own["asserted"]
+    half = HALF if own["delta"] == 0.0 and own["closeness_slack"] == 0.0 else ""
+    difference = max(0.0, own["total"] - own["closeness"])
+    reading = [filled(LESS_C, {**own, "half": half}), filled(DIFFERENCE, {"value": difference})]
+    total = filled(TOTAL, own)
+    if asserted is None:
+        total = filled(TOGETHER, {**own, "total": total})
+    head = filled(REGION, {**own, "total": total})
+    remarks = [f"{own['size']}; {own['selection']}", *reading]
+    remarks += [filled(IF, {"assumption": one}) for one in own["assumptions"]]
+    if asserted is not None:
+        remarks.append(filled(IF_CLOSE, {**own, "epsilon": max(0.0, own["total"] - asserted)}))
+    return [", if ".join([head, *own["assumptions"]]), *_indented(reading)], [head, *_indented(remarks)]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
 
 
 def _claim_line(claim: Mapping[str, Any]) -> str:

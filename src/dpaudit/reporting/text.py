@@ -1,7 +1,8 @@
 """Every sentence of a record, made once, when the record is: what a terminal prints and a page shows.
 
-Templates stand beside what they describe, as constants; here they are put in order. Assumptions are listed once and
-numbered, with who answers for each and what tried to refute it; bounds refer to the numbers: `epsilon >= 1.89 [1-6]`.
+Templates stand beside what they describe, as constants, and a value fills its own by `assumptions.filled`; here they
+are put in order. Assumptions are listed once and numbered, with who answers for each and what tried to refute it;
+bounds, the verdict and the next steps refer to the numbers: `epsilon >= 1.89 [1-6]`.
 """
 
 from __future__ import annotations

@@ -17,11 +17,13 @@ from tests.cli.test_commands import run
 from tests.golden import neutral
 
 HERE = Path(__file__).parent
+FIXTURES = HERE.parent.parent / "fixtures"
 SEALS = {
     "failed-1.json": "ff6946e0e0c785b5",
     "multi_run-1.json": "10cc57548fbbb1e9",
     "observational-1.json": "3cb09e05669b2018",
     "panoramia-1.json": "598552a6cd804a26",
+    "panoramia_asserted-1.json": "7a8f78bd6709999a",
     "several-1.json": "8d9adc05e1b4e9a7",
     "withheld-1.json": "5d1869137024609c",
     "zero_run-1.json": "9c1ba614475802a3",
@@ -106,6 +108,15 @@ def assert_bound(bound, entry):
         for name in ("orders", "divergences"):
             assert bound[name] == [as_number(value) for value in entry[name]]
     assert bound["assumptions"] == len(entry["assumptions"])
+
+
+@pytest.mark.parametrize("path", [*RECORDS, FIXTURES / "audits-1.json"], ids=lambda path: path.stem)
+def test_records_of_format_1_print_as_they_did(path):
+    """`printed.json` holds what the version that wrote them printed: of each record, and of each bound by itself."""
+    printed = json.loads((HERE / "printed.json").read_text(encoding="utf-8"))[path.name]
+    found = da.load_audits(path)
+    assert [str(one).splitlines() for one in found] == [one["lines"] for one in printed]
+    assert [one.text["bounds"] for one in found] == [one["bounds"] for one in printed]
 
 
 def test_one_record_loads_by_itself_and_several_do_not():
