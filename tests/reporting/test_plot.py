@@ -1,6 +1,10 @@
 """Axes and tables for notebooks."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import matplotlib as mpl
+import matplotlib.figure
 import numpy as np
 import pytest
 
@@ -10,6 +14,7 @@ from dpaudit.execution import Execution
 from dpaudit.reporting import summary_rows, summary_text
 
 mpl.use("Agg")
+FORMATS = Path(__file__).parent.parent / "golden" / "formats"
 SERIAL = Execution(workers=1)
 
 
@@ -79,3 +84,29 @@ def test_closing_line(audit, bare):
         "All contradictions together are right with at least 90% confidence."
     )
     assert summary_text(audit).endswith("1 audit: 1 contradicted.")
+
+
+def words_of(found):
+    ax = da.plot.histogram(found, ax=mpl.figure.Figure().subplots())
+    return [text.get_text() for text in ax.get_legend().get_texts()], ax.get_ylabel()
+
+
+def test_a_histogram_carries_its_own_words(audit, tmp_path, rng):
+    """Whatever the evidence is, its points say how their groups are called, in this format and in the first."""
+    runs = (["runs with the record", "runs without it"], "share of runs")
+    assert words_of(audit) == words_of(da.load_audit(audit.save(tmp_path / "record.json"))) == runs
+    scores, bits = rng.normal(size=200), np.arange(200) % 2 == 0
+    canaries = da.audit(da.CanaryScores(scores=scores, included=bits, relation="substitute"))
+    assert words_of(canaries) == (["included", "left out"], "share of rows")
+    given = da.MemberScores(scores=scores, member=bits, propensity=np.full(200, 0.5), relation="substitute")
+    members = da.audit(given)
+    assert words_of(members) == (["members", "non-members"], "share of rows")
+    first = {name: da.load_audit(FORMATS / f"{name}-1.json") for name in ("multi_run", "zero_run", "observational")}
+    assert words_of(first["multi_run"]) == runs
+    assert words_of(first["zero_run"]) == words_of(members)
+    assert words_of(first["observational"]) == words_of(canaries)
+
+
+def test_points_without_words_are_drawn_too(audit):
+    points = {name: audit.figures["histogram"][name] for name in ("edges", "present", "absent")}
+    assert words_of(replace(audit, figures={"histogram": points})) == (["present", "absent"], "share")

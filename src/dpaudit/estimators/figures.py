@@ -16,6 +16,10 @@ from dpaudit.evidence import CanaryScores, MemberScores, PairedScores, RunScores
 BINS = 30
 Figures = dict[str, Any]
 POINTS = 100
+OF_RUNS = {"present_label": "runs with the record", "absent_label": "runs without it", "axis": "share of runs"}
+OF_CANARIES = {"present_label": "included", "absent_label": "left out", "axis": "share of rows"}
+OF_MEMBERS = {"present_label": "members", "absent_label": "non-members", "axis": "share of rows"}
+"""What a histogram's groups are called, and its axis."""
 DIGITS = 6
 
 
@@ -26,7 +30,7 @@ def figures_of_runs(
     runs = evidence.reduced()
     errors = _errors(runs.present, runs.absent) | {"boxes": _boxes(runs, claim, confidence)}
     return {
-        "histogram": _histogram(runs.present, runs.absent),
+        "histogram": _histogram(runs.present, runs.absent) | OF_RUNS,
         "errors": errors | _claimed(claim),
         "thresholds": _thresholds(runs, delta, confidence),
     }
@@ -37,7 +41,7 @@ def figures_of_canaries(
 ) -> Figures:
     """Histogram, error rates, and right guesses."""
     units = evidence.reduced()
-    found = _two_groups(units.scores, units.included, claim)
+    found = _two_groups(units.scores, units.included, claim, OF_CANARIES)
     return found | ({"guesses": _guesses(units)} if units.assignment == "coins" else {})
 
 
@@ -46,7 +50,7 @@ def figures_of_members(
 ) -> Figures:
     """Histogram and error rates."""
     units = evidence.reduced()
-    return _two_groups(units.scores, units.member, claim)
+    return _two_groups(units.scores, units.member, claim, OF_MEMBERS)
 
 
 def figures_of_pairs(
@@ -64,9 +68,11 @@ def figures_of_outputs(
     return {}
 
 
-def _two_groups(scores: NDArray[np.float64], inside: NDArray[np.bool_], claim: UpperBound | None) -> Figures:
+def _two_groups(
+    scores: NDArray[np.float64], inside: NDArray[np.bool_], claim: UpperBound | None, words: Figures
+) -> Figures:
     errors = _errors(scores[inside], scores[~inside])
-    return {"histogram": _histogram(scores[inside], scores[~inside]), "errors": errors | _claimed(claim)}
+    return {"histogram": _histogram(scores[inside], scores[~inside]) | words, "errors": errors | _claimed(claim)}
 
 
 def _histogram(present: NDArray[np.float64], absent: NDArray[np.float64]) -> dict[str, Any]:

@@ -56,6 +56,12 @@ IF_CLOSE = (
     "if the generator is {asserted:g}-close"
 )
 """What a record of format 1 printed: it stays so, whatever new records say."""
+HISTOGRAMS = {
+    "RunScores": (("runs with the record", "runs without it"), "share of runs"),
+    "CanaryScores": (("included", "left out"), "share of rows"),
+    "MemberScores": (("members", "non-members"), "share of rows"),
+}
+"""What the groups of a histogram were called, and its axis, by the evidence."""
 SAME = ("name", "note", "plan", "fail_if", "failed_if", "seeds", "versions", "timings")
 
 
@@ -84,7 +90,7 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": verdict,
         "ceiling": {name: _number(value) for name, value in values["ceiling"].items()},
         "next_steps": next_steps,
-        "figures": {name: _renamed(figure) for name, figure in values["figures"].items()},
+        "figures": _figures(values),
         "text": _text(values, claim),
     }
 
@@ -128,6 +134,15 @@ def _literal(text: str) -> str:
 
 def _slug(name: str) -> str:
     return "-".join(re.findall(r"[a-z0-9]+", name.lower())) or "check"
+
+
+def _figures(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures, the histogram with the words that told its groups apart."""
+    found = {name: _renamed(figure) for name, figure in values["figures"].items()}
+    if "histogram" in found:
+        groups, axis = HISTOGRAMS[values["evidence"]["type"]]
+        found["histogram"] |= {"present_label": groups[0], "absent_label": groups[1], "axis": axis}
+    return found
 
 
 def _renamed(figure: Any) -> Any:

@@ -13,6 +13,8 @@ from dpaudit.record import Audit
 
 COLOURS = {"present": "#1b6ca8", "absent": "#8a6d1f", "claim": "#b3361e", "ink": "#22272e", "quiet": "#6b7480"}
 LEAST_RATE = 1e-4
+UNNAMED = {"present_label": "present", "absent_label": "absent", "axis": "share"}
+"""The groups of a histogram that carries no words."""
 
 
 def _axes(ax: Any) -> Any:
@@ -144,9 +146,10 @@ def _clipped(values: list[float]) -> list[float]:
 def histogram(audit: Audit, *, ax: Any = None) -> Any:
     """The scores of both worlds, as shares."""
     found, ax = _data(audit, "histogram"), _axes(ax)
-    _two_groups(ax, found["edges"], *((found[world], _world(audit, world)) for world in ("present", "absent")))
+    words = {**UNNAMED, **found}
+    _two_groups(ax, found["edges"], *((found[world], words[f"{world}_label"]) for world in ("present", "absent")))
     ax.set_xlabel("score")
-    ax.set_ylabel("share of runs" if "thresholds" in audit.figures else "share of rows")
+    ax.set_ylabel(words["axis"])
     ax.legend(fontsize=8, frameon=False)
     return ax
 
@@ -167,12 +170,6 @@ def _two_groups(ax: Any, edges: list[float], present: tuple[list[int], str], abs
             linewidth=1.4,
             label=label,
         )
-
-
-def _world(audit: Audit, world: str) -> str:
-    words = {"RunScores": ("runs with the record", "runs without it"), "MemberScores": ("members", "non-members")}
-    kind = audit.evidence[0]["type"] if audit.evidence else ""
-    return words.get(kind, ("included", "left out"))[world != "present"]
 
 
 def thresholds(audit: Audit, *, ax: Any = None) -> Any:
