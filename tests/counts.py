@@ -4,8 +4,10 @@
 
 kind tests
     Lines that ask what kind a game, evidence or bound is, outside of the rooms that define them: `isinstance`,
-    `issubclass` or a class pattern that names such a class (or a union of them), a comparison with one, `type(...)`
-    compared or looked up, `hasattr` of a game, evidence or bound, and a comparison of `kind` with the name of a game.
+    `issubclass` or a class pattern that names such a class (or a union or tuple of them), a comparison with one,
+    `type(...)` compared or looked up (with types of the language it may be), `__class__`, `hasattr` of one or of what
+    one has, the name of such a class as a text that is compared or a key, and a comparison of `kind`, `["game"]` or
+    `["type"]` with a name.
     Not counted: an estimator's refusal of evidence that its theorem does not cover (`if not isinstance(...): raise`,
     and functions `needs_...`).
 prose files
@@ -25,6 +27,7 @@ upward imports
 import ast
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import dpaudit
@@ -38,6 +41,7 @@ CLAIMS = {"UpperBound", "Verdict"}
 """What is promised and what is concluded is none of the three."""
 OWN = ("games/", "evidence/", "bounds/")
 """Rooms that may ask what their own values are."""
+BUILTINS = {"int", "float", "str", "bool", "dict", "list", "tuple", "set", "type"}
 SUBJECTS = {"game", "evidence", "bound", "found", "source", "played", "seen", "observed"}
 """Names that stand for a game, evidence or a bound."""
 WORDS, FEWEST, BODY, FILE = 5, 3, 60, 600
@@ -71,15 +75,28 @@ def sources():
         yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
 
+@cache
 def homes():
-    """Every class of a game, evidence or bound, and the file that defines it."""
+    """Every class of a game, evidence or bound, with the file that defines it and what it has."""
     found = {}
     for name, text in sources():
         if name.startswith("games/") or name in ("evidence/types.py", "bounds/values.py", "bounds/verdict.py"):
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.ClassDef) and _is_value(node):
-                    found[node.name] = name
+                    found[node.name] = name, {_member(part) for part in node.body} - {None}
     return found
+
+
+def _member(part):
+    """The name of a field or method."""
+    name = part.target.id if isinstance(part, ast.AnnAssign) else getattr(part, "name", None)
+    return None if name is None or name.startswith("__") else name
+
+
+@cache
+def members():
+    """What some game, evidence or bound has."""
+    return set().union(*(inside for _, inside in homes().values()))
 
 
 def _is_value(node):
@@ -87,15 +104,39 @@ def _is_value(node):
     return not node.name.startswith("_") and any("dataclass" in ast.unparse(part) for part in node.decorator_list)
 
 
+def kinds():
+    """Names of classes of games, evidence and bounds, of unions of them, and of tuples of them."""
+    found = (UNIONS | set(homes())) - CLAIMS
+    return found | {name for _, text in sources() for name in _several(ast.parse(text), found) if name.isupper()}
+
+
+def _several(tree, known):
+    """Names of constants that are tuples or unions of these classes alone."""
+    for node in ast.walk(tree):
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.Assign) and isinstance(value, ast.Tuple | ast.List | ast.Set | ast.BinOp):
+            parts = [part for part in ast.walk(value) if isinstance(part, ast.Name | ast.Attribute | ast.Constant)]
+            names = {_ends(part) or getattr(part, "id", None) for part in parts}
+            if names and names <= known:
+                yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
 def kind_tests():
-    kinds = (UNIONS | set(homes())) - CLAIMS
+    known = kinds()
     for name, text in sources():
-        if name.startswith(OWN):
-            continue
-        tree = ast.parse(text)
-        refused = {id(part) for node in ast.walk(tree) if _refuses(name, node) for part in ast.walk(node)}
-        lines = {node.lineno for node in ast.walk(tree) if id(node) not in refused and _tests_kind(node, kinds)}
-        yield from (f"{name}:{line}" for line in sorted(lines))
+        if not name.startswith(OWN):
+            yield from (f"{name}:{line}" for line in asks_kind(ast.parse(text), known, name))
+
+
+def asks_kind(tree, known, name=""):
+    """Lines of a file that ask what kind something is."""
+    known = known | set(_several(tree, known))
+    refused = {id(part) for node in ast.walk(tree) if _refuses(name, node) for part in ast.walk(node)}
+    return sorted({_line(node) for node in ast.walk(tree) if id(node) not in refused and _tests_kind(node, known)})
+
+
+def _line(node):
+    return node.cls.lineno if isinstance(node, ast.MatchClass) else getattr(node, "lineno", 0)
 
 
 def _refuses(name, node):
@@ -107,20 +148,62 @@ def _refuses(name, node):
     return isinstance(node, ast.If) and isinstance(node.test, ast.UnaryOp) and isinstance(node.body[-1], ast.Raise)
 
 
-def _tests_kind(node, kinds):
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        if node.func.id in ("isinstance", "issubclass"):
-            return bool(_names(node.args[1]) & kinds)
-        return node.func.id == "hasattr" and bool(_names(node.args[0]) & SUBJECTS)
+def _tests_kind(node, known):
+    if isinstance(node, ast.Call):
+        name = called(node)
+        if name in ("isinstance", "issubclass") and len(node.args) == 2:
+            return bool(_names(node.args[1]) & known)
+        if name == "hasattr":
+            return bool(_names(node.args[0]) & SUBJECTS or _words_of(node.args[1]) & members())
+        return name == "get" and _looks_up(node.args[0])
     if isinstance(node, ast.Compare):
-        parts = [node.left, *node.comparators]
-        named = {part.id for part in parts if isinstance(part, ast.Name)}
-        words = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
-        by_word = "kind" in named and bool(words & (GAMES | kinds))
-        return any(map(_is_type, parts)) or bool(named & kinds) or by_word
+        return _compares_kind([node.left, *node.comparators], known)
+    if isinstance(node, ast.Dict):
+        return any(_words_of(key) & known for key in node.keys if key is not None)
     if isinstance(node, ast.Subscript):
-        return _is_type(node.slice)
-    return isinstance(node, ast.MatchClass) and bool(_names(node.cls) & kinds)
+        return _looks_up(node.slice)
+    if isinstance(node, ast.Match):
+        return _is_kind(node.subject) or _is_type(node.subject)
+    if isinstance(node, ast.Attribute):
+        return node.attr == "__class__"
+    return isinstance(node, ast.MatchClass) and bool(_names(node.cls) & known)
+
+
+def _looks_up(node):
+    """What a table of kinds is asked with."""
+    return _is_type(node) or (isinstance(node, ast.Attribute) and node.attr == "kind" and _is_subject(node.value))
+
+
+def _compares_kind(parts, known):
+    """A class, the name of one, or the `kind` of a game beside whatever it is compared with."""
+    words = set().union(*map(_words_of, parts))
+    classes = [part.value if _ends(part) == "__name__" else part for part in parts]
+    if words & known or {_ends(one) or getattr(one, "id", None) for one in classes} & known:
+        return True
+    if any(map(_is_kind, parts)):
+        return bool(words & GAMES) or any(_is_field(part) for part in parts)
+    others = {part.id for part in parts if isinstance(part, ast.Name)}
+    return any(map(_is_type, parts)) and not others & BUILTINS
+
+
+def _words_of(node):
+    """Texts in an expression, if it is nothing but a text or a list of them."""
+    parts = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    return {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+
+
+def _is_kind(node):
+    """`kind`, `game.kind`, `plan["game"]`, `entry["type"]`."""
+    return (isinstance(node, ast.Name) and node.id == "kind") or _ends(node) == "kind" or _is_field(node)
+
+
+def _is_field(node):
+    key = node.slice if isinstance(node, ast.Subscript) else None
+    return isinstance(key, ast.Constant) and key.value in ("game", "type")
+
+
+def _is_subject(node):
+    return isinstance(node, ast.Name | ast.Attribute) and bool(_names(node) & SUBJECTS)
 
 
 def _names(node):
@@ -139,9 +222,10 @@ def _ends(node):
 
 
 def _is_type(node):
-    """`type(...)` of a game, evidence or bound."""
-    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
-    return named and bool(_names(node) & SUBJECTS)
+    """`type(...)` of whatever has a name, and the name of its class."""
+    if isinstance(node, ast.Attribute) and node.attr in ("__name__", "__qualname__"):
+        return _is_type(node.value)
+    return isinstance(node, ast.Call) and called(node) == "type" and len(node.args) == 1
 
 
 def prose():

@@ -34,7 +34,6 @@ NAMES = {game.__name__ for game in games.GAMES} | TABLES
 USERS = ("games/", "demo/", "testing/", "integrations/")
 """Rooms that use games as an author of audits does."""
 NAMED = {
-    "auditing/plan.py": "reads audit files: goes with the one definition of parameters (`from_table`)",
     "record/format_1.py": "records of format 1 told the game of given members by the name of its class",
 }
 """Files that name a game all the same, and why."""
@@ -62,6 +61,7 @@ def test_a_game_is_named_where_it_lives():
         if not name.startswith(USERS)
     }
     assert {name: words for name, words in found.items() if words and name not in NAMED} == {}
+    assert set(NAMED) == {name for name, words in found.items() if words}, "an entry that names nothing is stale"
 
 
 def _called(source):
@@ -88,8 +88,13 @@ def _uses(source, name):
 # ---------------------------------------------------------------------------------------------------------------- kinds
 
 KINDS = {
-    "auditing/challenge.py": 2,  # a challenge is about given members, and says what it was handed instead
+    "auditing/challenge.py": 3,  # a challenge is about given members, and says what it was handed instead
+    "estimators/canaries.py": 1,  # strategies of thresholds, each with its function
+    "estimators/pairs.py": 1,  # the same, each with its words
+    "fitted/generators/tables.py": 2,  # a generator of another library, by the methods that it must have
+    "record/format_1.py": 3,  # records of format 1 told bounds and evidence by the names of their classes
     "testing/calibration/_table.py": 1,  # an estimator of anybody may return a bound or a number
+    "testing/conformance.py": 1,  # a score of anybody may be made for many runs at once
 }
 """Lines that ask for a kind, and why; none of them chooses between games."""
 
@@ -97,6 +102,55 @@ KINDS = {
 def test_nobody_asks_what_kind_it_is():
     found = [place.partition(":")[0] for place in counts.kind_tests()]
     assert {name: found.count(name) for name in found} == KINDS
+
+
+ASKS = """
+isinstance(x, RunScores)
+isinstance(x, bounds.LowerBound | RenyiBound)
+isinstance(x, games.GAMES)
+kinds = (RunScores, CanaryScores); isinstance(x, kinds)
+game.kind == 'zero-run'
+kind in ('zero-run', 'panoramia')
+self.kind != game.kind_of['type']
+audit.plan['game'] == 'multi-run'
+entry['type'] == WANTED['type']
+type(evidence).__name__ == 'MemberScores'
+name == 'MemberScores'
+name != MemberScores.__name__
+name is evidence.MemberScores
+words = {'MemberScores': 1}
+type(one) is X
+type(one) in (A, B)
+evidence.__class__
+hasattr(one, 'orders')
+hasattr(bound, 'whatever')
+D[type(one)]
+D.get(type(one))
+D[type(one).__name__]
+D[game.kind]
+match type(x): pass
+""".strip().splitlines()
+ASKS_NOTHING = """
+type(version) is int
+isinstance(x, str)
+hasattr(values, '__iter__')
+kind == 'placebo'
+entry['game']
+BOUNDS[entry['kind']]
+type(seen).__name__
+{'runs': 1}
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("code", ASKS)
+def test_a_question_for_the_kind_would_be_seen(code):
+    code = "match type(x):\n    case _: pass" if code.startswith("match") else code
+    assert counts.asks_kind(ast.parse(code), counts.kinds()) == [1]
+
+
+@pytest.mark.parametrize("code", ASKS_NOTHING)
+def test_what_asks_for_no_kind_is_not_counted(code):
+    assert counts.asks_kind(ast.parse(code), counts.kinds()) == []
 
 
 # ----------------------------------------------------------------------------------------------------------------- text
