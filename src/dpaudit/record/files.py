@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, Check, CheckResult
+from dpaudit.assumptions import Assumption, Check, CheckResult, literal
 from dpaudit.bounds import BOUNDS, Bound, Outcome, Verdict, relation
 from dpaudit.record import format_1
-from dpaudit.record.values import FORMAT, Audit, Audits
+from dpaudit.record.values import FORMAT, Audit, Audits, number
 
 FORMATS = (1, FORMAT)
 """Formats of records that this version reads; it writes the last."""
@@ -76,9 +75,9 @@ def _fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
     own["checks"] = tuple(_result(entry) for entry in values["checks"])
     own["next_steps"] = tuple(_result(entry) for entry in values["next_steps"])
     own["verdict"] = _verdict(values["verdict"], by_key)
-    own["ceiling"] = {name: _number(value) for name, value in values["ceiling"].items()}
+    own["ceiling"] = {name: number(value) for name, value in values["ceiling"].items()}
     if own["claim"] is not None:
-        own["claim"] = {n: _number(v) if n in ("epsilon", "mu") else v for n, v in values["claim"].items()}
+        own["claim"] = {n: number(v) if n in ("epsilon", "mu") else v for n, v in values["claim"].items()}
     return own | {name: tuple(values[name]) for name in ("budget", "accept", "evidence")}
 
 
@@ -91,7 +90,7 @@ def _assumption(entry: Mapping[str, Any]) -> Assumption:
 
 def _bound(entry: Mapping[str, Any], by_key: Mapping[str, Assumption]) -> Bound:
     values: dict[str, Any] = {
-        name: _number(value) if name in NUMBERS else value for name, value in entry.items() if name not in DERIVED
+        name: number(value) if name in NUMBERS else value for name, value in entry.items() if name not in DERIVED
     }
     values["assumptions"] = _named(values["assumptions"], by_key)
     found: Bound = BOUNDS[entry["kind"]].from_dict(values)
@@ -124,11 +123,6 @@ def _result(entry: Mapping[str, Any]) -> CheckResult:
     )
 
 
-def literal(text: str) -> str:
-    """A sentence as a template without fields."""
-    return text.replace("{", "{{").replace("}", "}}")
-
-
 @lru_cache(maxsize=2)
 def schema(version: int = FORMAT) -> dict[str, Any]:
     """The published JSON Schema of a record."""
@@ -144,12 +138,6 @@ def _check_schema(values: dict[str, Any], version: int) -> None:
     if problem is not None:
         where = "/".join(str(step) for step in problem.absolute_path) or "the record"
         raise InputError(f"a record must follow its schema, but {where}: {problem.message[:200]}.")
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_number(entry) for entry in value)
-    return math.inf if value == "infinity" else value
 
 
 def _refuse_constant(word: str) -> Any:

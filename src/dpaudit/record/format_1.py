@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from dpaudit.assumptions import Check, CheckResult, filled
+from dpaudit.assumptions import Check, CheckResult, filled, literal
 from dpaudit.bounds import Bound, LowerBound, Outcome, PanoramiaRegion, RenyiBound, Verdict, relation
 from dpaudit.evidence.format_1 import assumption_of
+from dpaudit.record.values import number
 
 KINDS: dict[str, Any] = {"LowerBound": LowerBound, "RenyiBound": RenyiBound, "ClosenessRegion": PanoramiaRegion}
 NUMBERS = ("epsilon", "mu", "theta", "ceiling", "total", "closeness", "asserted", "divergences", "orders")
@@ -72,7 +72,7 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
     rests = (*(one for bound in bounds for one in bound.assumptions), *verdict.assumptions, *verdict.accepted)
     claim = values["claim"]
     if claim is not None:
-        claim = {name: _number(value) if name in ("epsilon", "mu") else value for name, value in claim.items()}
+        claim = {name: number(value) if name in ("epsilon", "mu") else value for name, value in claim.items()}
     given = str(values["plan"]["game"]).startswith(GIVEN_MEMBERS)
     checks = tuple(_check(name, entry, given) for name, entry in values.get("checks", {}).items())
     next_steps = tuple(_said(f"next-{number}", text) for number, text in enumerate(values["changes"], 1))
@@ -88,7 +88,7 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
         "checks": checks,
         "bounds": bounds,
         "verdict": verdict,
-        "ceiling": {name: _number(value) for name, value in values["ceiling"].items()},
+        "ceiling": {name: number(value) for name, value in values["ceiling"].items()},
         "next_steps": next_steps,
         "figures": _figures(values),
         "text": _text(values, claim),
@@ -97,7 +97,7 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _bound(entry: Mapping[str, Any]) -> Bound:
     extra = ("type", "difference_estimate")
-    own = {RENAMED.get(name, name): _number(v) if name in NUMBERS else v for name, v in entry.items()}
+    own = {RENAMED.get(name, name): number(v) if name in NUMBERS else v for name, v in entry.items()}
     own = {name: value for name, value in own.items() if name not in extra}
     own["assumptions"] = [assumption_of(text) for text in entry["assumptions"]]
     found: Bound = KINDS[entry["type"]].from_dict(own)
@@ -119,17 +119,13 @@ def _check(name: str, entry: Mapping[str, Any], given: bool) -> CheckResult:
     if "effective" in numbers:
         numbers["members"], numbers["others"] = numbers["effective"]
     seen = entry.get("p_values") or [None]
-    said = {outcome.replace("-", "_"): _literal(entry["sentence"])}
+    said = {outcome.replace("-", "_"): literal(entry["sentence"])}
     check = Check(id=_slug(known), level=entry.get("level"), **said)
     return CheckResult(check=check, outcome=outcome, p_value=seen[-1], numbers=numbers)
 
 
 def _said(name: str, text: str) -> CheckResult:
-    return CheckResult(check=Check(id=name, measured=_literal(text)), outcome="measured")
-
-
-def _literal(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    return CheckResult(check=Check(id=name, measured=literal(text)), outcome="measured")
 
 
 def _slug(name: str) -> str:
@@ -149,12 +145,6 @@ def _renamed(figure: Any) -> Any:
     if not isinstance(figure, dict):
         return figure
     return {RENAMED.get(name, name): value for name, value in figure.items()}
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(_number(entry) for entry in value)
-    return math.inf if value == "infinity" else value
 
 
 def _text(values: Mapping[str, Any], claim: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -186,7 +176,7 @@ def _text(values: Mapping[str, Any], claim: Mapping[str, Any] | None) -> dict[st
 
 def _bound_text(entry: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """A bound among the lines of its record, and by itself."""
-    own = {name: _number(value) if name in NUMBERS else value for name, value in entry.items()}
+    own = {name: number(value) if name in NUMBERS else value for name, value in entry.items()}
     if entry["type"] == "ClosenessRegion":
         return _region_text(own)
     estimated = own["guarantee"] == "estimate"

@@ -266,6 +266,13 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def number(value: Any) -> Any:
+    """A number or a list of them as `plain` wrote it: the word "infinity" is one."""
+    if isinstance(value, list):
+        return tuple(number(entry) for entry in value)
+    return math.inf if value == "infinity" else value
+
+
 def pretty(value: Any, margin: str = "") -> str:
     """Indented JSON in the order of the fields, with lists of numbers on one line."""
     inner = margin + " "
