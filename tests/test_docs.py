@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import dpaudit as da
 from dpaudit import accounting
 from dpaudit.auditing.plan import load_config
 from dpaudit.cli import app
+from dpaudit.record.values import EXIT_CODES, Audits
 
 ROOT = Path(__file__).parent.parent
 PAGES = {page.name: page.read_text() for page in (ROOT / "README.md", ROOT / "docs" / "guide.md")}
@@ -118,6 +120,50 @@ def test_guide_links_and_names():
         assert hasattr(da, name), name
     for path in re.findall(r"`(src/[^`]+|examples/[^`]+|tests/[^`]+)`", " ".join(PAGES.values())):
         assert (ROOT / path).exists(), path
+
+
+def outcomes_of_the_guide():
+    """Its table of outcomes, the exit code of each, and the lines about codes that follow it."""
+    head, _, rest = PAGES["guide.md"].partition("| outcome | exit code | meaning |\n|---|---|---|\n")
+    assert head
+    rows, _, after = rest.partition("\n\n")
+    cells = [line.strip("|").split(" | ") for line in rows.splitlines()]
+    return {outcome.strip(): int(code) for outcome, code, _ in cells}, " ".join(after.partition("\n\n")[0].split())
+
+
+def audit_of(outcome, **more):
+    runs = da.RunScores(present=[1.0, 2.0, 3.0], absent=[1.0, 2.0, 3.0], relation="add-remove")
+    found = da.audit(runs)
+    return replace(found, verdict=replace(found.verdict, outcome=outcome), **more)
+
+
+def test_outcomes_of_the_guide_and_their_exit_codes():
+    codes, _ = outcomes_of_the_guide()
+    assert sorted(codes) == sorted(str(outcome) for outcome in da.Outcome)
+    assert codes == {str(outcome): Audits((audit_of(outcome),)).exit_code() for outcome in da.Outcome}
+    assert set(codes.values()) <= set(EXIT_CODES)
+
+
+def test_what_the_guide_says_of_exit_codes():
+    """Of several audits, of conditions, and of the codes that no outcome has."""
+    codes, after = outcomes_of_the_guide()
+
+    def code(*outcomes, **more):
+        return Audits(tuple(audit_of(da.Outcome(outcome), **more) for outcome in outcomes)).exit_code()
+
+    assert "Of several audits, 1 comes before 3, and 4 is returned only if none of them could be judged." in after
+    assert code("failed", "contradicted", "consistent") == 1
+    assert code("failed", "consistent", "uninformative") == 3
+    assert (code("uninformative", "consistent"), code("uninformative", "not comparable")) == (0, 4)
+    assert "`fail_if` that holds makes it 1 whatever the outcome" in after
+    assert {code(outcome, fail_if="epsilon > 1", failed_if=True) for outcome in codes} == {1}
+    assert "no accepted bound can decide leaves an audit unjudged" in after
+    assert code("no claim", fail_if="epsilon > 1", failed_if=None) == 4
+    others = {int(one) for one in re.findall(r"\b(\d+) (?:means|is bad|an interrupted)", after)}
+    assert others == set(EXIT_CODES) - (set(codes.values()) - {0})
+    assert EXIT_CODES[0] in after.replace("that nothing", "nothing")
+    assert EXIT_CODES[2] in after
+    assert EXIT_CODES[130] in after
 
 
 def test_the_guides_example_prints_what_the_guide_shows():
