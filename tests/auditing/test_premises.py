@@ -69,6 +69,7 @@ def test_a_broken_premise_is_the_finding_and_no_bound_stands_beside_it(tmp_path)
     found = da.audit(Loop(used=90), claim=CLAIM)
     assert (found.outcome, found.bounds, found.verdict.p_value) == (Outcome.BROKEN, (), None)
     assert "A premise is broken: It used 90 rows, and says 100." in str(found)
+    assert str(found).count("It used 90 rows") == 1, "the verdict says it, so the checks do not"
     assert "Count the rows again." in str(found)
     assert as_audits(found).exit_code() == 1
     assert str(load_audit(found.save(tmp_path / "record.json"))) == str(found)

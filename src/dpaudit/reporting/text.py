@@ -42,6 +42,8 @@ TRIED = {
 REPEATED = "recalibration"
 """The check that stands, measured, before the results of each further attempt."""
 ASSUMES = "Assumptions:"
+DECIDING = {Outcome.WITHHELD: "withhold", Outcome.BROKEN: "fail"}
+"""Outcomes whose sentence is that of a check, by what follows where the check refutes."""
 
 
 def written(audit: Audit) -> Audit:
@@ -79,10 +81,10 @@ def _lines(parts: dict[str, Any]) -> list[str]:
 
 
 def _said_by_verdict(audit: Audit) -> CheckResult | None:
-    """The result that the verdict says already: the first that withholds the number."""
-    if audit.outcome is not Outcome.WITHHELD:
-        return None
-    return next((result for result in _of_last_attempt(audit.checks) if result.withholds), None)
+    """The result that the verdict says already: the first that withholds the number, or breaks the audit."""
+    follows = DECIDING.get(audit.outcome)
+    found = (one for one in _of_last_attempt(audit.checks) if one.refuted and one.check.on_refuted == follows)
+    return next(found, None)
 
 
 def _title(audit: Audit) -> str:
