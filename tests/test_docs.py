@@ -13,6 +13,7 @@ import typer.main
 
 import dpaudit as da
 from dpaudit import accounting
+from dpaudit.assumptions import Check, CheckResult
 from dpaudit.auditing.plan import load_config
 from dpaudit.cli import app
 from dpaudit.record.values import EXIT_CODES, Audits
@@ -131,9 +132,15 @@ def outcomes_of_the_guide():
     return {outcome.strip(): int(code) for outcome, code, _ in cells}, " ".join(after.partition("\n\n")[0].split())
 
 
+PREMISE = Check(id="premise", refuted="It is not.", on_refuted="fail")
+
+
 def audit_of(outcome, **more):
+    """An audit that came to this outcome; a premise is broken by a check."""
     runs = da.RunScores(present=[1.0, 2.0, 3.0], absent=[1.0, 2.0, 3.0], relation="add-remove")
     found = da.audit(runs)
+    if outcome is da.Outcome.BROKEN:
+        more = {"checks": (CheckResult(check=PREMISE, outcome="refuted"),), **more}
     return replace(found, verdict=replace(found.verdict, outcome=outcome), **more)
 
 
