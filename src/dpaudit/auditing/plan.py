@@ -363,7 +363,7 @@ def _planned(
 
 
 def _check_accept(game: Planned, settings: Settings) -> None:
-    """Refuse an accepted id that no such game declares, before a file is read; evidence says by itself what it needs."""
+    """Refuse an accepted id that no such game declares, before a table is read; evidence speaks for itself."""
     declared, kind = game.owner.assumptions, game.owner.evidence_type
     if not isinstance(declared, tuple):
         return
