@@ -56,6 +56,9 @@ def scores(tmp_path, rng):
     names = ("included", "baseline", "attack")
     csv.write_csv(pa.table({name: getattr(paired, name) for name in names}), tmp_path / "paired.csv")
     (tmp_path / "counts.csv").write_text("query,present,absent\na,90,50\na,10,50\nb,50,50\nb,50,50\n")
+    (tmp_path / "part.csv").write_text("present,absent\n90,50\n0.5,50\n")
+    (tmp_path / "hole.csv").write_text("present,absent\n90,50\n10,\n")
+    (tmp_path / "nobody.csv").write_text("query,present,absent\n1,90,50\n,10,50\n")
     (tmp_path / "bare.csv").write_text("query,present,absent\n")
     (tmp_path / "ragged.csv").write_text("query,present,absent\na,90,50\nb,50,50\nb,50,50\n")
     (tmp_path / "twice.csv").write_text("score,score,member\n1,2,1\n2,1,0\n")
@@ -146,6 +149,9 @@ def test_without_an_assignment_every_choice_is_explained(scores, capsys):
         (["given.csv", "--assignment", "given", "--propensity", "score"], "`propensity` must be probabilities"),
         (["bare.csv", "--assignment", "runs"], "the table has no rows."),
         (["paired.csv", "--assignment", "coins", "--relation", "add-remove"], "`relation` has no effect here"),
+        (["part.csv", "--assignment", "runs"], "column 'present' must be whole numbers of at least 0, got 0.5 in row 1"),
+        (["hole.csv", "--assignment", "runs"], "column 'absent' must have no gaps, got 1 empty rows"),
+        (["nobody.csv", "--assignment", "runs"], "column 'query' must have no gaps, got 1 empty rows"),
         (["counts.csv", "--assignment", "runs", "--group", "query"], "`group` has no effect here"),
         (["ragged.csv", "--assignment", "runs"], "every query must have as many answers, got 1 to 2."),
         (

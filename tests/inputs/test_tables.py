@@ -20,6 +20,8 @@ ROWS = pd.DataFrame(
         "kind": [10.0, 2.0, 10.0],
         "gaps": [1.0, None, 2.0],
         "endless": [1.0, np.inf, 2.0],
+        "counted": [3, 0, 2**53 - 1],
+        "negative": [0, -2, 1],
     }
 )
 
@@ -34,6 +36,8 @@ def test_roles_give_columns(table):
     assert table.column("flag", "number").dtype == np.float64
     for name in ("flag", "words"):
         assert table.column(name, "flag").tolist() == [True, False, True]
+    assert table.column("counted", "count").tolist() == [3, 0, 2**53 - 1]
+    assert table.column("kind", "count").dtype == np.int64
     assert table.column("p", "probability").tolist() == [0.0, 0.5, 1.0]
     assert table.column("kind", "category").tolist() == [10, 2, 10]
     assert table.column("city", "unit").tolist() == ["Basel", "Como", "Basel"]
@@ -51,6 +55,11 @@ def test_roles_give_columns(table):
         ("city", "score", "column 'city' must be numbers, got 'Basel'"),
         ("gaps", "loss", r"column 'gaps' must have no gaps, got 1 empty rows.\nhint: rows are not dropped"),
         ("endless", "number", r"column 'endless' must be finite, got inf in 1 rows.\nhint: .*cap them"),
+        ("score", "count", "column 'score' must be whole numbers of at least 0, got 0.5 in row 0"),
+        ("negative", "count", "column 'negative' must be whole numbers of at least 0, got -2 in row 1"),
+        ("city", "count", "column 'city' must be numbers, got 'Basel'"),
+        ("gaps", "count", "column 'gaps' must have no gaps, got 1 empty rows"),
+        ("endless", "count", "column 'endless' must be finite, got inf"),
         ("city", "flag", "`city` must be true / false .or 0 / 1., got values such as Basel, Como"),
         ("score", "flag", "`score` must be true / false"),
         ("score", "probability", r"`share` must be probabilities in \[0, 1\], got 1.5 in column 'score'"),
@@ -66,7 +75,7 @@ def test_a_role_refuses_in_one_sentence(table, name, role, words):
 
 
 def test_every_role_is_tested():
-    assert set(ROLES) == {"score", "loss", "number", "flag", "probability", "category", "unit", "feature"}
+    assert set(ROLES) == {"score", "loss", "number", "count", "flag", "probability", "category", "unit", "feature"}
 
 
 def test_kinds_of_files(tmp_path):

@@ -15,6 +15,8 @@ from dpaudit.inputs.tables import Table
 
 NEVER = ("member", "score", "loss")
 """Columns of these names are membership itself or what a model said of a row: never features of a blind baseline."""
+VALUES = {"blind": "score", "propensity": "probability"}
+"""What the column of a challenger must hold: its role."""
 
 
 @app.command()
@@ -71,7 +73,7 @@ def challenge(
 def _values(name: str, file: Path, id_column: str, column: str) -> tuple[Any, Any]:
     """Ids, and one number each."""
     rows = _read(_table(name, file), file, [id_column, column])
-    return rows.column(id_column), rows.column(column)
+    return rows.column(id_column, "unit"), rows.column(column, VALUES[name], field=f"--{name}")
 
 
 def _features(file: Path, id_column: str, leave_out: list[str]) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def _features(file: Path, id_column: str, leave_out: list[str]) -> dict[str, Any
     rows = _read(table, file, [id_column, *chosen])
     matrix, names = rows.numeric(chosen)
     print(f"features: {', '.join(chosen)}", file=sys.stderr)
-    return {"features": (rows.column(id_column), matrix), "feature_names": names}
+    return {"features": (rows.column(id_column, "unit"), matrix), "feature_names": names}
 
 
 def _read(table: Table, file: Path, columns: list[str]) -> Table:

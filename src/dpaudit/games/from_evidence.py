@@ -242,10 +242,10 @@ def _counts(table: Table, common: dict[str, Any]) -> OutputCounts:
     asked = [name for name in ("query",) if name in table.names]
     rows = table.sample(["present", "absent", *asked])
     own = {name: value for name, value in common.items() if name != "reduce"}
-    counts = np.stack([rows.column(name) for name in ("present", "absent")])
+    counts = np.stack([rows.column(name, "count") for name in ("present", "absent")])
     if not asked:
         return OutputCounts(present=counts[0], absent=counts[1], **own)
-    queries, where = np.unique(rows.column("query").astype(str), return_inverse=True)
+    queries, where = np.unique(rows.column("query", "category").astype(str), return_inverse=True)
     sizes = np.bincount(where, minlength=1)
     if np.any(sizes != sizes[0]):
         raise InputError(f"every query must have as many answers, got {sizes.min()} to {sizes.max()}.")

@@ -6,6 +6,7 @@ of billions of rows fits into memory. A column is asked for by its *role*, which
 | role | what it must hold |
 |---|---|
 | `score`, `loss`, `number` | finite numbers |
+| `count` | whole numbers of at least 0 |
 | `flag` | true / false, or 1 / 0 |
 | `probability` | numbers in [0, 1] |
 | `category`, `unit` | names without gaps: texts or whole numbers |
@@ -331,6 +332,15 @@ def _number(field: str, name: str, column: NDArray[Any]) -> NDArray[np.float64]:
     return found.astype(np.float64)
 
 
+def _count(field: str, name: str, column: NDArray[Any]) -> NDArray[np.int64]:
+    found = _number(field, name, column)
+    bad = (found < 0.0) | (found != np.floor(found))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InputError(f"column {name!r} must be whole numbers of at least 0, got {column[row]} in row {row}.")
+    return found.astype(np.int64)
+
+
 def _flag(field: str, name: str, column: NDArray[Any]) -> NDArray[np.bool_]:
     found = without_gaps(name, column)
     if found.dtype.kind == "U":
@@ -356,6 +366,7 @@ ROLES: dict[str, Callable[[str, str, NDArray[Any]], NDArray[Any]]] = {
     "score": _number,
     "loss": _number,
     "number": _number,
+    "count": _count,
     "flag": _flag,
     "probability": _probability,
     "category": _category,
