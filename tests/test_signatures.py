@@ -1,4 +1,5 @@
-"""One definition of parameters: the signature of what makes a game is the TOML table, `--set`, and the explanation.
+"""One definition of parameters: the signature of what makes a game is the TOML table, `--set`, the explanation, and the
+table of the reference.
 
 For every game of `GAMES`: the keys of its table are the parameters of its maker, and those are what its docstring
 documents; nothing is read past the signature; a value of a wrong type is one sentence; and a table is the same game
@@ -7,6 +8,7 @@ from a file, from pandas, polars and Arrow.
 
 import inspect
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,9 @@ import pyarrow as pa
 import pytest
 
 from dpaudit import InputError, attacks, games
-from dpaudit.auditing.plan import CONTEXT, MAKERS, documented, load_config, settings_of
+from dpaudit.auditing.plan import CONTEXT, MAKERS, Claim, described, documented, load_config, settings_of
+from dpaudit.auditing.settings import Settings
+from dpaudit.execution import Execution
 from dpaudit.games import GAMES, ZeroRun
 from dpaudit.mechanisms.dpsgd import DPSGDConfig
 
@@ -83,6 +87,30 @@ def test_the_signature_is_what_is_documented(key):
     documents = documented(maker)
     assert set(documents) - set(CONTEXT) == set(settings_of(maker))
     assert all(re.search(r"\w", sentence) for sentence in documents.values()), documents
+
+
+TABLES = {
+    "claim": (Claim, inspect.signature(Claim).parameters),
+    "audit": (Settings, inspect.signature(Settings).parameters),
+    "execution": (Execution, inspect.signature(Execution).parameters),
+    **{f"game.{key}": (maker, settings_of(maker)) for key, maker in MAKERS.items()},
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_reference_has_every_setting(name):
+    """A row a key, in order, with its default and what the docstring says of it."""
+    maker, known = TABLES[name]
+    page = (Path(__file__).parent.parent / "docs" / "reference.md").read_text(encoding="utf-8")
+    _, _, rest = page.partition(f"### `[{name}]`\n")
+    section = re.split(r"^##", rest, maxsplit=1, flags=re.MULTILINE)[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", section, re.MULTILINE)
+    assert [row[0] for row in rows] == list(known)
+    for key, default, meaning in rows:
+        value = known[key].default
+        assert meaning.replace("\\|", "|") == described(maker)[key] != ""
+        assert (default == "required") == (value is inspect.Parameter.empty)
+        assert default.strip('`"') == str(value) or not isinstance(value, str | float)
 
 
 def test_every_game_has_a_key():

@@ -149,7 +149,7 @@ def test_without_an_assignment_every_choice_is_explained(scores, capsys):
         (["given.csv", "--assignment", "given", "--propensity", "score"], "`propensity` must be probabilities"),
         (["bare.csv", "--assignment", "runs"], "the table has no rows."),
         (["paired.csv", "--assignment", "coins", "--relation", "add-remove"], "`relation` has no effect here"),
-        (["part.csv", "--assignment", "runs"], "column 'present' must be whole numbers of at least 0, got 0.5 in row 1"),
+        (["part.csv", "--assignment", "runs"], "column 'present' must be whole numbers of at least 0, got 0.5"),
         (["hole.csv", "--assignment", "runs"], "column 'absent' must have no gaps, got 1 empty rows"),
         (["nobody.csv", "--assignment", "runs"], "column 'query' must have no gaps, got 1 empty rows"),
         (["counts.csv", "--assignment", "runs", "--group", "query"], "`group` has no effect here"),

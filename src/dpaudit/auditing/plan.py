@@ -55,6 +55,8 @@ class Claim:
 
     Attributes
     ----------
+    relation
+        What one record changes: "add-remove" (there, or not), "substitute" (it, or another), "zero-out" or "label".
     mu
         Gaussian DP.
     dp_sgd
@@ -65,6 +67,8 @@ class Claim:
         With `delta`, which must be given, a bare pair: it says little about the curve and is weak to test.
     delta
         1e-5 for `mu` and `dp_sgd`, 0 for `laplace` and `randomized_response`, unless given.
+    unit
+        What one record stands for, such as "record" or "user".
     source
         Where the promise is made, such as "model card, section 3".
     """
@@ -222,17 +226,21 @@ def settings_of(maker: Callable[..., Any]) -> Parameters:
     return {name: one for name, one in inspect.signature(maker).parameters.items() if name not in CONTEXT}
 
 
-def documented(maker: Callable[..., Any]) -> dict[str, str]:
-    """The first sentence of what the docstring says of each parameter (numpydoc: Parameters, or Attributes)."""
+def described(maker: Callable[..., Any]) -> dict[str, str]:
+    """What the docstring says of each parameter (numpydoc: Parameters, or Attributes), in one line."""
     text = inspect.getdoc(maker) or ""
     found: dict[str, str] = {}
     for section in re.findall(
         r"^(?:Parameters|Attributes)\n-+\n((?:\S.*\n(?:[ \t]+.*\n?|\n(?=[ \t]))+)+)", text + "\n", re.M
     ):
         for names, body in re.findall(r"^(\S.*)\n((?:[ \t]+.*\n?)+)", section, re.M):
-            sentence = re.match(r".*?[.](?=\s|$)|.*", " ".join(body.split()))
-            found |= dict.fromkeys(names.split(", "), sentence[0] if sentence else "")
+            found |= dict.fromkeys(names.split(", "), " ".join(body.split()))
     return found
+
+
+def documented(maker: Callable[..., Any]) -> dict[str, str]:
+    """The first sentence of what the docstring says of each parameter."""
+    return {name: re.split(r"(?<=[.])\s", text, maxsplit=1)[0] for name, text in described(maker).items()}
 
 
 # ------------------------------------------------------------------------------------------------------- an audit file

@@ -21,6 +21,12 @@ class Settings:
 
     Attributes
     ----------
+    name
+        What the audit is called, and its record; of a file the file's name.
+    note
+        A remark for whoever reads the record.
+    seed
+        Decides every coin, sample and run.
     confidence
         Of the verdict, and of each bound on its own.
     delta

@@ -35,8 +35,12 @@ class Prediction:
         `answers(world: bool, seed: int) -> one answer a query`, a callable or "file.py:function"; an answer is a number
         from 0 to `classes` - 1 (give "no answer" a number of its own). A trial draws everything anew from its seed: the
         noise, and whatever else is random in the mechanism that is audited (the teachers, if their training is).
-    classes, queries, trials
-        How many answers there are to a query, how many queries, and how many trials in each world.
+    classes
+        How many answers there are to a query.
+    queries
+        How many queries a trial asks.
+    trials
+        Trials in each world.
     independent
         Whether the answers to different queries are independent given the data set; only then does their leakage add.
     relation
