@@ -108,7 +108,7 @@ def commands(command, path) -> list[str]:
     ]
     for option in options:
         flag = option.opts[-1] if option.opts[-1].startswith("-") else f"{option.name.upper()}..."
-        silent = option.default is None or option.default is False
+        silent = option.default is None or option.default is False or option.default == ()
         default = "required" if option.required else "" if silent else f"{option.default}"
         lines.append(f"| `{flag}` | {option.help or ''} | {default} |")
     return [*lines, ""]

@@ -1,6 +1,8 @@
 """The command line as a person meets it: real processes for the entry point, in-process calls for the many refusals."""
 
+import inspect
 import json
+import re
 import subprocess
 import sys
 
@@ -9,8 +11,11 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
+import typer.main
 
 from dpaudit import cli, estimators
+from dpaudit.auditing.plan import documented
+from dpaudit.games.from_evidence import FromEvidence
 from dpaudit.testing import ground_truth
 from tests.conftest import gaussian_runs
 
@@ -135,6 +140,24 @@ def test_without_an_assignment_every_choice_is_explained(scores, capsys):
     for word, meaning in cli.estimate.MEANINGS.items():
         assert f"--assignment {word}" in err
         assert meaning in err
+
+
+def test_the_options_of_evidence_are_its_parameters(capsys, monkeypatch):
+    """Names, defaults and texts of `estimate` are those of `FromEvidence.from_table`; its files are the arguments."""
+    monkeypatch.setenv("COLUMNS", "400")
+    code, out, _ = run("estimate", "--help", capsys=capsys)
+    shown = re.sub(r"[\s│]", "", out)
+    known = inspect.signature(FromEvidence.from_table).parameters
+    meanings = documented(FromEvidence.from_table)
+    assert code == 0
+    for name in known.keys() - {"table", "file", "folder"}:
+        assert f"--{name}" in shown
+        assert re.sub(r"\s", "", meanings[name]) in shown, name
+    found = {one.name: one for one in typer.main.get_command(cli.app).commands["estimate"].params}
+    assert {name: found[name].default for name in known if name in found} == {
+        name: one.default for name, one in known.items() if name in found
+    }
+    assert {str(one) for one in cli.estimate.Assignment} == set(cli.estimate.MEANINGS)
 
 
 @pytest.mark.parametrize(

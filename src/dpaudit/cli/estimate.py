@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,17 +12,25 @@ import typer
 from dpaudit._validate import InputError
 from dpaudit.assumptions import percent
 from dpaudit.auditing import audit, not_comparable
-from dpaudit.auditing.plan import MAKERS, parsed_claim
+from dpaudit.auditing.plan import MAKERS, documented, parsed_claim
 from dpaudit.bounds import NotComparable, Outcome, Relation, UpperBound, Verdict
 from dpaudit.cli._app import Confidence, DeltaOption, Json, app, print_json
 from dpaudit.estimators import epsilon_from_stream, judge_stream
 from dpaudit.games.from_evidence import ASSIGNMENTS
 from dpaudit.inputs.tables import Table
 
-MEANINGS = {
-    **ASSIGNMENTS,
-    "stream": "many runs, one a row in the order they ran; a fair coin decided the world of each (stop when you like)",
-}
+STREAM = "many runs, one a row in the order they ran; a fair coin decided the world of each (stop when you like)"
+MEANINGS = {**ASSIGNMENTS, "stream": STREAM}
+OR_STREAM = f'Or "stream": {STREAM}.'
+TWICE = "Two are given by the option twice."
+MAKER = MAKERS["evidence"]
+KNOWN = inspect.signature(MAKER).parameters
+"""What the command may be told of its evidence: names and defaults, defined where the evidence is made of a table."""
+
+
+def told(name: str, *more: str) -> Any:
+    """The option of a parameter: it says what the docstring says, and what is so of the command alone."""
+    return typer.Option(help=" ".join((documented(MAKER)[name], *more)))
 
 
 class Assignment(StrEnum):
@@ -35,19 +44,17 @@ class Assignment(StrEnum):
 @app.command()
 def estimate(
     files: Annotated[list[Path], typer.Argument(help="Scores: CSV, Parquet or NPY; or a saved evidence file.")],
-    assignment: Annotated[Assignment | None, typer.Option(help="How inclusion was decided.")] = None,
-    relation: Annotated[Relation | None, typer.Option(help="Adjacency of the game (split: substitute).")] = None,
+    assignment: Annotated[Assignment | None, told("assignment", OR_STREAM)] = KNOWN["assignment"].default,
+    relation: Annotated[Relation | None, told("relation")] = KNOWN["relation"].default,
     delta: DeltaOption = 1e-5,
     confidence: Confidence = 0.95,
-    score: Annotated[str, typer.Option(help="Column of scores; higher means more likely included.")] = "score",
-    member: Annotated[str, typer.Option(help="Column that says who was included (true / false or 1 / 0).")] = "member",
-    group: Annotated[str | None, typer.Option(help="Column of units: rows of one person share one coin.")] = None,
-    propensity: Annotated[
-        list[str] | None, typer.Option(help="With given: column of P(member given features); twice for lower, upper.")
-    ] = None,
-    reduce: Annotated[str, typer.Option(help="One score a unit: mean, max or sum.")] = "mean",
-    unit: Annotated[str | None, typer.Option(help="What one coin stands for; default the group column.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of ties and of thinning.")] = 0,
+    score: Annotated[str, told("score")] = KNOWN["score"].default,
+    member: Annotated[str, told("member")] = KNOWN["member"].default,
+    group: Annotated[str | None, told("group")] = KNOWN["group"].default,
+    propensity: Annotated[list[str], told("propensity", TWICE)] = KNOWN["propensity"].default,
+    reduce: Annotated[str, told("reduce")] = KNOWN["reduce"].default,
+    unit: Annotated[str | None, told("unit")] = KNOWN["unit"].default,
+    seed: Annotated[int, told("seed")] = KNOWN["seed"].default,
     claim: Annotated[str | None, typer.Option(help="Also judge this claim, written as in an audit file.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -68,8 +75,8 @@ def estimate(
         _print_all(bounds, verdict, as_json)
         return
     columns: dict[str, Any] = {"score": score, "member": member, "reduce": reduce, "seed": seed}
-    told: dict[str, Any] = {"relation": relation, "group": group, "unit": unit, "propensity": propensity or ()}
-    game = MAKERS["evidence"](**_where(files, assignment), **columns, **told)
+    units: dict[str, Any] = {"relation": relation, "group": group, "unit": unit, "propensity": propensity}
+    game = MAKER(**_where(files, assignment), **columns, **units)
     found = audit(game, claim=promised, delta=delta, confidence=confidence, seed=seed)
     _print_all(found.bounds, None if promised is None else found.verdict, as_json)
 

@@ -94,13 +94,15 @@ class FromEvidence:
         group
             The column of units: rows of one person share one coin.
         propensity
-            Of given members: the column of P(member given the features), or two, [lower, upper].
+            Of given members: the column of P(member given the features), or two, of its lower and its upper limits.
         reduce
             One score a unit: "mean", "max" or "sum".
         unit
             What one coin stands for; None: the name of the group's column.
-        folder, seed
-            Where names of files start, and what breaks ties and thins a split.
+        folder
+            Where names of files start.
+        seed
+            What breaks ties and thins a split.
         """
         told = {"relation": relation, "assignment": assignment, "group": group, "unit": unit}
         if (table is None) == (file is None):
