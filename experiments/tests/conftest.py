@@ -6,6 +6,8 @@ import pytest
 from dpaudit_experiments.data import archives
 from made_archives import pin
 
+pytest.register_assert_rewrite("papers")
+
 
 @pytest.fixture
 def rng():

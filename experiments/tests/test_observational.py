@@ -1,34 +1,26 @@
 """Quick versions of paper 000's experiments, and what the committed ones must show."""
 
-import xml.etree.ElementTree as ET
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import papers
 from dpaudit import InputError
 from dpaudit.cli import app
 from dpaudit.execution import Execution
-from dpaudit_experiments.common import drawing
-from dpaudit_experiments.common.outcome import WORDS, file_stem, load_outcome
+from dpaudit_experiments.common.outcome import file_stem, load_outcome
+from dpaudit_experiments.paper_000 import observational
 from dpaudit_experiments.paper_000.observational import FIGURES, FULL, ONLY, QUICK, NoisyProxy, reproduce
 
-RESULTS = Path(__file__).parent.parent.parent / "docs" / "results" / "paper-000"
+RESULTS = papers.DOCS / "results" / "paper-000"
 SMALL = replace(QUICK, noisy_games=1, leaky_games=1, private_games=1)
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_quick(name, tmp_path):
-    found = reproduce(name, scale=QUICK, execution=Execution(workers=1))
-    assert found.found == "too small to tell"
-    assert found.paper == "observational"
-    assert found.command == f"dpaudit reproduce observational --figure {name} --seed 1 --quick"
-    assert load_outcome(found.save(tmp_path / "found.json")) == found
-    picture = drawing.svg(found)
+    found, picture = papers.quick(observational, "observational", name, tmp_path)
     assert (picture == "") == (name in ("noisy-proxy", "leaky", "pate-fm") or name.startswith("table-"))
-    if picture:
-        assert ET.fromstring(picture).tag.endswith("svg")
     for row in found.rows:
         if "median_ratio_score" in row:
             assert row["median_ratio_score"] <= row["epsilon"]
@@ -43,14 +35,7 @@ def test_the_same_outcome_from_any_number_of_workers():
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_committed_results_are_whole(name):
-    found = load_outcome(RESULTS / f"{file_stem(name)}.json")
-    assert (found.paper, found.figure) == ("observational", name)
-    assert found.found in WORDS
-    assert found.claim == FIGURES[name].claim
-    assert (found.found, found.because) == FIGURES[name].judged(list(found.rows))
-    assert found.command == f"dpaudit reproduce observational --figure {name} --seed 1"
-    if (RESULTS / f"{file_stem(name)}.svg").exists():
-        assert (RESULTS / f"{file_stem(name)}.svg").read_text() == drawing.svg(found)
+    papers.committed(observational, "observational", name, RESULTS)
 
 
 @pytest.mark.parametrize("name", ["2", "3"])

@@ -1,14 +1,13 @@
 """Quick versions of paper 004's tables and figures, what their words follow from, and what the committed ones show."""
 
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import papers
 from dpaudit import CanaryScores, PairedScores, estimators
 from dpaudit.execution import Execution
-from dpaudit_experiments.common import drawing
 from dpaudit_experiments.common.arrays import kept, shared_folder
 from dpaudit_experiments.common.metrics import (
     TargetGame,
@@ -22,23 +21,19 @@ from dpaudit_experiments.common.metrics import (
     size_lines,
     summed_up,
 )
-from dpaudit_experiments.common.outcome import WORDS, file_stem, load_outcome
+from dpaudit_experiments.common.outcome import load_outcome
 from dpaudit_experiments.paper_004 import findings as panoramia_findings
-from dpaudit_experiments.paper_004.panoramia import FIGURES, FULL, ONLY, QUICK, reproduce
+from dpaudit_experiments.paper_004 import panoramia
+from dpaudit_experiments.paper_004.panoramia import FIGURES, ONLY
 
-RESULTS = Path(__file__).parent.parent.parent / "docs" / "results" / "paper-004"
+RESULTS = papers.DOCS / "results" / "paper-004"
 
 
 def test_quick(tmp_path):
     """All of them in one test: they are made of the same games."""
     for name in FIGURES:
-        found = reproduce(name, scale=QUICK, execution=Execution(workers=1))
-        assert found.found == "too small to tell"
-        assert found.command == f"dpaudit reproduce panoramia --figure {name} --seed 1 --quick"
-        assert load_outcome(found.save(tmp_path / "found.json")) == found
-        picture = drawing.svg(found)
+        _, picture = papers.quick(panoramia, "panoramia", name, tmp_path)
         assert bool(picture) != (name.startswith("table-") or name == "generators")
-        assert not picture or ET.fromstring(picture).tag.endswith("svg")
 
 
 def test_all_that_the_issue_names_is_there():
@@ -50,12 +45,7 @@ def test_all_that_the_issue_names_is_there():
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_committed_results_are_whole(name):
-    found = load_outcome(RESULTS / f"{file_stem(name)}.json")
-    assert found.found in WORDS
-    assert (found.found, found.because) == FIGURES[name].judged(list(found.rows))
-    assert found.scale == tuple(FIGURES[name].sizes(FULL))
-    picture = drawing.svg(found)
-    assert not picture or (RESULTS / f"{file_stem(name)}.svg").read_text() == picture
+    papers.committed(panoramia, "panoramia", name, RESULTS)
 
 
 def test_leakage_is_ordered_by_over_fitting_somewhere():

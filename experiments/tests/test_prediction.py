@@ -1,11 +1,9 @@
 """Quick versions of paper 002's figures, and what the committed ones must show."""
 
-import xml.etree.ElementTree as ET
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+import papers
 from dpaudit import InputError
 from dpaudit.execution import Execution
 from dpaudit.mechanisms.private_prediction import (
@@ -15,9 +13,9 @@ from dpaudit.mechanisms.private_prediction import (
     data_dependent_renyi,
     vote_leakage,
 )
-from dpaudit_experiments.common import drawing
-from dpaudit_experiments.common.outcome import WORDS, file_stem, load_outcome
+from dpaudit_experiments.common.outcome import load_outcome
 from dpaudit_experiments.paper_002 import knn as prediction_knn
+from dpaudit_experiments.paper_002 import prediction
 from dpaudit_experiments.paper_002 import prompts as prediction_prompts
 from dpaudit_experiments.paper_002.findings import adversarial_judged, appendix_judged, best_natural, natural_judged
 from dpaudit_experiments.paper_002.prediction import FIGURES, FULL, QUICK, reproduce
@@ -33,19 +31,13 @@ from dpaudit_experiments.paper_002.teachers import (
     usual,
 )
 
-RESULTS = Path(__file__).parent.parent.parent / "docs" / "results" / "paper-002"
+RESULTS = papers.DOCS / "results" / "paper-002"
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_quick(name, tmp_path):
-    found = reproduce(name, scale=QUICK, execution=Execution(workers=1))
-    assert found.found == "too small to tell"
-    assert found.command == f"dpaudit reproduce prediction --figure {name} --seed 1 --quick"
-    assert load_outcome(found.save(tmp_path / "found.json")) == found
-    picture = drawing.svg(found)
+    found, picture = papers.quick(prediction, "prediction", name, tmp_path)
     assert (picture == "") == (name in "345")
-    if picture:
-        assert ET.fromstring(picture).tag.endswith("svg")
     for row in found.rows if name in "26" else ():
         assert row["exact_two_cut"] <= row["exact"] * (1.0 + 1e-9)
         assert row["over_two_cut"] <= 1
@@ -54,12 +46,7 @@ def test_quick(name, tmp_path):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_committed_results_are_whole(name):
-    found = load_outcome(RESULTS / f"{file_stem(name)}.json")
-    assert found.found in WORDS
-    assert (found.found, found.because) == FIGURES[name].judged(list(found.rows))
-    assert found.scale == tuple(FIGURES[name].sizes(FULL))
-    if name in "26E":
-        assert (RESULTS / f"{file_stem(name)}.svg").read_text() == drawing.svg(found)
+    papers.committed(prediction, "prediction", name, RESULTS)
 
 
 def test_exact_divergences_lie_below_published_bounds():

@@ -2,38 +2,28 @@
 
 import importlib.util
 import json
-import xml.etree.ElementTree as ET
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+import papers
 from dpaudit import InputError
 from dpaudit.execution import Execution
 from dpaudit_experiments.common import drawing
 from dpaudit_experiments.common.outcome import WORDS, load_outcome
 from dpaudit_experiments.common.scales import FULL, PAPER, QUICK
+from dpaudit_experiments.paper_001 import substitute
 from dpaudit_experiments.paper_001.substitute import FIGURES, reproduce
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCS = papers.DOCS
 RESULTS = DOCS / "results" / "paper-001"
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_quick(name, tmp_path):
     """The same code on small sizes and embedded data: an outcome to be saved, read and drawn, which claims nothing."""
-    found = reproduce(name, scale=QUICK, execution=Execution(workers=1))
-    assert found.found == "too small to tell"
-    assert found.because
-    assert found.scale
-    assert found.command.endswith("--quick")
-    assert load_outcome(found.save(tmp_path / "found.json")) == found
-    picture = drawing.svg(found)
-    if name == "bugs":
-        assert picture == ""
-    else:
-        assert ET.fromstring(picture).tag.endswith("svg")
-        assert picture == drawing.svg(load_outcome(tmp_path / "found.json"))
+    found, picture = papers.quick(substitute, "substitute", name, tmp_path)
+    assert (picture == "") == (name == "bugs")
     for row in found.rows:
         if row.get("kind") == "end" or name == "1":
             assert row["epsilon_family"] <= row["promised_substitute"] * 1.05

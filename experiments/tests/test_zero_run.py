@@ -1,25 +1,22 @@
 """Quick versions of paper 003's figures, and what the committed ones must show."""
 
-import xml.etree.ElementTree as ET
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import special, stats
 
+import papers
 from dpaudit import InputError
 from dpaudit.attacks import inner_product
 from dpaudit.execution import Execution, stream
-from dpaudit_experiments.common import drawing
-from dpaudit_experiments.common.outcome import WORDS, file_stem, load_outcome
+from dpaudit_experiments.common.outcome import load_outcome
 from dpaudit_experiments.data.tables import CENSUS_COLUMNS, CENSUS_REVEALING
 from dpaudit_experiments.paper_003 import real as zero_run_real
+from dpaudit_experiments.paper_003 import zero_run
 from dpaudit_experiments.paper_003.real import bound_judged, drawn, game_of, prepared, propensity_judged, source_of
 from dpaudit_experiments.paper_003.zero_run import (
     BOUNDS,
     ESTIMATES,
     FIGURES,
-    FULL,
     QUICK,
     Audited,
     noisy_sums,
@@ -28,25 +25,17 @@ from dpaudit_experiments.paper_003.zero_run import (
 )
 from dpaudit_experiments.paper_003.zero_run import sum_judged as judged
 
-RESULTS = Path(__file__).parent.parent.parent / "docs" / "results" / "paper-003"
+RESULTS = papers.DOCS / "results" / "paper-003"
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_quick(name, tmp_path):
-    found = reproduce(name, scale=QUICK, execution=Execution(workers=1))
-    assert found.found == "too small to tell"
-    assert found.command == f"dpaudit reproduce zero-run --figure {name} --seed 1 --quick"
-    assert load_outcome(found.save(tmp_path / "found.json")) == found
-    assert ET.fromstring(drawing.svg(found)).tag.endswith("svg")
+    assert papers.quick(zero_run, "zero-run", name, tmp_path)[1]
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_committed_results_are_whole(name):
-    found = load_outcome(RESULTS / f"{file_stem(name)}.json")
-    assert found.found in WORDS
-    assert (found.found, found.because) == FIGURES[name].judged(list(found.rows))
-    assert found.scale == tuple(FIGURES[name].sizes(FULL))
-    assert (RESULTS / f"{file_stem(name)}.svg").read_text() == drawing.svg(found)
+    papers.committed(zero_run, "zero-run", name, RESULTS)
 
 
 def test_corrected_bounds_hold_where_the_uncorrected_one_fails():

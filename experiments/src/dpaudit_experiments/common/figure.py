@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpaudit import __version__
+from dpaudit import inputs as checks
 from dpaudit.execution import Execution
 from dpaudit.testing.calibration import allowed_over_claims
 from dpaudit_experiments.common.outcome import Outcome
@@ -62,6 +63,16 @@ def run(
         seconds=round(time.perf_counter() - began, 1),
         versions={"dpaudit": __version__, "numpy": np.__version__, **_versions()},
     )
+
+
+def reproducing(paper: str, figures: Mapping[str, Figure], *, full: Any, quick: Any) -> Callable[..., Outcome]:
+    """The function that makes one figure of a paper, by its name."""
+
+    def reproduce(name: str, *, scale: Any = full, seed: int = 1, execution: Execution | None = None) -> Outcome:
+        figure = figures[checks.choice("figure", name, tuple(figures))]
+        return run(paper, name, figure, scale=scale, quick=scale is quick, seed=seed, execution=execution)
+
+    return reproduce
 
 
 def _versions() -> dict[str, str]:

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dpaudit import attacks, counterfactuals, estimators
-from dpaudit import inputs as checks
 from dpaudit.assumptions import round_down
 from dpaudit.auditing import audit
 from dpaudit.bounds import Outcome
@@ -39,8 +38,7 @@ from dpaudit.mechanisms import KaryResponse
 from dpaudit.testing.ground_truth import gaussian_mixture
 from dpaudit.tradeoff import GAUSSIAN, Gaussian, gdp_epsilon
 from dpaudit_experiments import data
-from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, run, said
-from dpaudit_experiments.common.outcome import Outcome as Found
+from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, reproducing, said
 from dpaudit_experiments.paper_000 import label_tables, private_labels
 
 DELTA, LEVEL = 1e-5, 0.05
@@ -554,12 +552,6 @@ def leaky_sizes(scale: Scale) -> Sizes:
 # ------------------------------------------------------------------------------------------------------------- together
 
 
-def reproduce(name: str, *, scale: Scale = FULL, seed: int = 1, execution: Execution | None = None) -> Found:
-    """One figure of the paper, or one experiment of ours, by its name."""
-    figure = FIGURES[checks.choice("figure", name, tuple(FIGURES))]
-    return run("observational", name, figure, scale=scale, quick=scale is QUICK, seed=seed, execution=execution)
-
-
 FIGURES = {
     "2": Figure(
         "Randomised response, guesses on 0.1% of the rows",
@@ -598,3 +590,4 @@ FIGURES = {
     ),
     **label_tables.FIGURES,
 }
+reproduce = reproducing("observational", FIGURES, full=FULL, quick=QUICK)

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import accounting, attacks, estimators
-from dpaudit import inputs as checks
 from dpaudit.assumptions import round_down, round_up
 from dpaudit.evidence import RunScores
 from dpaudit.execution import Execution
@@ -37,8 +36,7 @@ from dpaudit_experiments.common.audits import (
     marks_of,
     recipe_for,
 )
-from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, run, said
-from dpaudit_experiments.common.outcome import Outcome
+from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, reproducing, said
 from dpaudit_experiments.common.scales import FULL, QUICK, Scale
 from dpaudit_experiments.common.tasks import Task, image_task, text_task, word_task
 
@@ -470,12 +468,6 @@ def bug_sizes(scale: Scale) -> Sizes:
 # ------------------------------------------------------------------------------------------------------------- together
 
 
-def reproduce(name: str, *, scale: Scale = FULL, seed: int = 1, execution: Execution | None = None) -> Outcome:
-    """One figure of the paper, by its number."""
-    figure = FIGURES[checks.choice("figure", name, tuple(FIGURES))]
-    return run("substitute", name, figure, scale=scale, quick=scale is QUICK, seed=seed, execution=execution)
-
-
 FIGURES = {
     "1": Figure(
         "S1, worst-case data sets",
@@ -542,3 +534,4 @@ FIGURES = {
 }
 ONLY = {"all": tuple(FIGURES)}
 """Groups of figures by name."""
+reproduce = reproducing("substitute", FIGURES, full=FULL, quick=QUICK)

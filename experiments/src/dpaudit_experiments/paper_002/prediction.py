@@ -20,15 +20,13 @@ from typing import Any
 import numpy as np
 
 from dpaudit import accounting, estimators
-from dpaudit import inputs as checks
 from dpaudit.bounds import Relation
 from dpaudit.estimators import lower_limit, upper_limit
 from dpaudit.evidence import OutputCounts
 from dpaudit.execution import Execution, distinct_seeds
 from dpaudit.mechanisms.private_prediction import NoisyVotes, data_dependent_renyi
 from dpaudit.tradeoff import renyi_divergence
-from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, run, said
-from dpaudit_experiments.common.outcome import Outcome
+from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, reproducing, said
 from dpaudit_experiments.paper_002 import findings as prediction_findings
 from dpaudit_experiments.paper_002 import knn as prediction_knn
 from dpaudit_experiments.paper_002 import prompts as prediction_prompts
@@ -284,9 +282,4 @@ FIGURES = {
 }
 ONLY = {"all": tuple(FIGURES)}
 """Groups of figures by name."""
-
-
-def reproduce(name: str, *, scale: Scale = FULL, seed: int = 1, execution: Execution | None = None) -> Outcome:
-    """One figure of the paper, by its name."""
-    figure = FIGURES[checks.choice("figure", name, tuple(FIGURES))]
-    return run("prediction", name, figure, scale=scale, quick=scale is QUICK, seed=seed, execution=execution)
+reproduce = reproducing("prediction", FIGURES, full=FULL, quick=QUICK)

@@ -22,15 +22,13 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from dpaudit import estimators
-from dpaudit import inputs as checks
 from dpaudit.assumptions import round_down
 from dpaudit.bounds import Relation
 from dpaudit.evidence import CanaryScores, MemberScores
 from dpaudit.execution import Execution, distinct_seeds, stream
 from dpaudit.games import ZeroRun
 from dpaudit.tradeoff import gdp_epsilon
-from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, run, said
-from dpaudit_experiments.common.outcome import Outcome
+from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, reproducing, said
 from dpaudit_experiments.paper_003 import real as zero_run_real
 
 DELTA, SHARE = 1e-5, 1e-5
@@ -287,9 +285,4 @@ FIGURES = {
 }
 ONLY = {"all": tuple(FIGURES)}
 """Groups of figures by name."""
-
-
-def reproduce(name: str, *, scale: Scale = FULL, seed: int = 1, execution: Execution | None = None) -> Outcome:
-    """One figure of the paper, by its name."""
-    figure = FIGURES[checks.choice("figure", name, tuple(FIGURES))]
-    return run("zero-run", name, figure, scale=scale, quick=scale is QUICK, seed=seed, execution=execution)
+reproduce = reproducing("zero-run", FIGURES, full=FULL, quick=QUICK)

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from dpaudit import inputs as checks
 from dpaudit.execution import Execution
-from dpaudit_experiments.common.figure import Figure, Rows, run
+from dpaudit_experiments.common.figure import Figure, Rows, reproducing
 from dpaudit_experiments.common.metrics import (
     TargetGame,
     grouped,
@@ -31,7 +30,6 @@ from dpaudit_experiments.common.metrics import (
     size_lines,
     summed_up,
 )
-from dpaudit_experiments.common.outcome import Outcome
 from dpaudit_experiments.paper_004 import findings, sizes
 from dpaudit_experiments.paper_004 import images as panoramia_images
 from dpaudit_experiments.paper_004 import tables as panoramia_tables
@@ -405,9 +403,4 @@ ONLY = {
     "texts": ("table-9", "9", "14"),
     "tables": ("table-6", "12", "generators"),
 }
-
-
-def reproduce(name: str, *, scale: Scale = FULL, seed: int = 1, execution: Execution | None = None) -> Outcome:
-    """One table or figure of the paper, by its name."""
-    figure = FIGURES[checks.choice("figure", name, tuple(FIGURES))]
-    return run("panoramia", name, figure, scale=scale, quick=scale is QUICK, seed=seed, execution=execution)
+reproduce = reproducing("panoramia", FIGURES, full=FULL, quick=QUICK)
