@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -19,6 +19,7 @@ from dpaudit.evidence import CanaryScores, MemberScores
 from dpaudit.games import Observational, Play
 from dpaudit.testing.calibration._table import Cell
 from dpaudit.testing.ground_truth import gaussian_mixture
+from dpaudit.testing.ground_truth.scores import Named
 from dpaudit.tradeoff import ApproximateDP, TradeOff
 
 
@@ -92,16 +93,14 @@ class BlindLabels:
 
 
 @dataclass(frozen=True)
-class ObservedNumbers:
+class ObservedNumbers(Named):
     """A number a ~ N(x, 1) given its record, released as its value cut to [-2, 2] with Laplace noise of scale
     4 / epsilon: epsilon-DP under replacement of the number."""
 
     epsilon: float
     rows: int = 1000
 
-    @property
-    def name(self) -> str:
-        return f"observed numbers, Laplace epsilon={self.epsilon:g}, {self.rows} rows"
+    called: ClassVar[str] = "observed numbers, Laplace epsilon={epsilon:g}, {rows} rows"
 
     @property
     def curve(self) -> TradeOff:

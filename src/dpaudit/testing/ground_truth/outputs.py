@@ -6,6 +6,7 @@ See theory:ground-truth#mechanisms.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -15,6 +16,7 @@ from scipy import special
 from dpaudit.bounds import Relation
 from dpaudit.evidence import MemberScores, OutputCounts, PairedScores
 from dpaudit.mechanisms.private_prediction import noisy_argmax_probabilities
+from dpaudit.testing.ground_truth.scores import Named
 from dpaudit.tradeoff import ApproximateDP, Gaussian, TradeOff
 
 
@@ -65,7 +67,7 @@ class ShiftedMembers:
 
 
 @dataclass(frozen=True)
-class OutsideSupport:
+class OutsideSupport(Named):
     """No leakage at all, but a share of the members lies outside the support of the non-members.
 
     See theory:errata#003-5.
@@ -74,9 +76,7 @@ class OutsideSupport:
     rows: int = 10_000
     share: float = 0.05
 
-    @property
-    def name(self) -> str:
-        return f"no leakage, {self.share:g} of members outside the support, {self.rows} rows"
+    called: ClassVar[str] = "no leakage, {share:g} of members outside the support, {rows} rows"
 
     @property
     def curve(self) -> TradeOff:
@@ -91,7 +91,7 @@ class OutsideSupport:
 
 
 @dataclass(frozen=True)
-class GeneratedPairs:
+class GeneratedPairs(Named):
     """Real or generated: the generator is off by `divergence`, the model leaks `epsilon` more (flat;
     theory:panoramia#region).
 
@@ -102,9 +102,7 @@ class GeneratedPairs:
     divergence: float = 0.0
     items: int = 2000
 
-    @property
-    def name(self) -> str:
-        return f"generated pairs, c={self.divergence:g}, epsilon={self.epsilon:g}, {self.items} items"
+    called: ClassVar[str] = "generated pairs, c={divergence:g}, epsilon={epsilon:g}, {items} items"
 
     @property
     def total(self) -> float:
@@ -121,7 +119,7 @@ class GeneratedPairs:
 
 
 @dataclass(frozen=True)
-class SignSum:
+class SignSum(Named):
     """sum of v(x) in {-1, +1} + Laplace noise, epsilon-DP under add/remove and 2 epsilon under replacement.
 
     See theory:ground-truth#sign-sum.
@@ -132,9 +130,7 @@ class SignSum:
     epsilon: float = 1.0
     items: int = 2000
 
-    @property
-    def name(self) -> str:
-        return f"sign-sum epsilon={self.epsilon:g} under add/remove, {self.items} items"
+    called: ClassVar[str] = "sign-sum epsilon={epsilon:g} under add/remove, {items} items"
 
     @property
     def total(self) -> float:
@@ -154,9 +150,7 @@ class SignSumMembers(SignSum):
     See theory:adjacency#relations.
     """
 
-    @property
-    def name(self) -> str:
-        return f"given members, sign-sum epsilon={self.epsilon:g} under add/remove, {self.items} rows"
+    called: ClassVar[str] = "given members, sign-sum epsilon={epsilon:g} under add/remove, {items} rows"
 
     def sample(self, rng: Generator) -> MemberScores:  # type: ignore[override]
         pairs = super().sample(rng)
@@ -193,7 +187,7 @@ class NoisyVotes:
 
 
 @dataclass(frozen=True)
-class LatentBit:
+class LatentBit(Named):
     """Teachers that share a hidden bit, Ber(.6) with the record and Ber(.5) without; each answer flips it with .1.
 
     The joint divergence of many answers is far below the sum of the single ones (theory:ground-truth#latent-bit).
@@ -204,9 +198,7 @@ class LatentBit:
     rates: tuple[float, float] = (0.6, 0.5)
     flip: float = 0.1
 
-    @property
-    def name(self) -> str:
-        return f"latent-bit teachers, {self.queries} queries, {self.trials} trials"
+    called: ClassVar[str] = "latent-bit teachers, {queries} queries, {trials} trials"
 
     def joint_divergence(self, order: float) -> float:
         """D_order of the number of ones among all answers, which is sufficient."""

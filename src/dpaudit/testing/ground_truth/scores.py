@@ -9,7 +9,7 @@ the game once. `mu` of a curve is the smallest mu for which it is mu-Gaussian-DP
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -29,6 +29,16 @@ class GroundTruth(Protocol):
     @property
     def curve(self) -> TradeOff: ...
     def sample(self, rng: Generator) -> Any: ...
+
+
+class Named:
+    """A value whose name is a template of its fields."""
+
+    called: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        return self.called.format(**vars(self))
 
 
 def least_mu(curve: TradeOff) -> float:
@@ -70,7 +80,7 @@ class GaussianRuns:
 
 
 @dataclass(frozen=True)
-class GaussianSteps:
+class GaussianSteps(Named):
     """Runs that are looked at after each of several steps, every one mu-Gaussian-DP on its own, scores correlated."""
 
     mu: float = 1.0
@@ -78,9 +88,7 @@ class GaussianSteps:
     steps: int = 20
     correlation: float = 0.9
 
-    @property
-    def name(self) -> str:
-        return f"Gaussian mu={self.mu:g}, {self.steps} steps correlated {self.correlation:g}, {self.runs} runs a side"
+    called: ClassVar[str] = "Gaussian mu={mu:g}, {steps} steps correlated {correlation:g}, {runs} runs a side"
 
     @property
     def curve(self) -> TradeOff:
@@ -97,15 +105,13 @@ class GaussianSteps:
 
 
 @dataclass(frozen=True)
-class LaplaceRuns:
+class LaplaceRuns(Named):
     """Laplace noise of scale 1/epsilon on 1 and on 0."""
 
     epsilon: float = 1.0
     runs: int = 1000
 
-    @property
-    def name(self) -> str:
-        return f"Laplace epsilon={self.epsilon:g}, {self.runs} runs a side"
+    called: ClassVar[str] = "Laplace epsilon={epsilon:g}, {runs} runs a side"
 
     @property
     def curve(self) -> TradeOff:
@@ -142,16 +148,14 @@ class LeakyResponseRuns:
 
 
 @dataclass(frozen=True)
-class SubsampledGaussianRuns:
+class SubsampledGaussianRuns(Named):
     """One step of Poisson-subsampled noise: (1 - q) N(0, s^2) + q N(1, s^2) against N(0, s^2)."""
 
     noise_multiplier: float = 1.0
     sampling_rate: float = 0.3
     runs: int = 1000
 
-    @property
-    def name(self) -> str:
-        return f"subsampled Gaussian s={self.noise_multiplier:g} q={self.sampling_rate:g}, {self.runs} runs a side"
+    called: ClassVar[str] = "subsampled Gaussian s={noise_multiplier:g} q={sampling_rate:g}, {runs} runs a side"
 
     @property
     def curve(self) -> PiecewiseLinear:
@@ -244,16 +248,14 @@ class ResponseCanaries:
 
 
 @dataclass(frozen=True)
-class KaryResponseCanaries:
+class KaryResponseCanaries(Named):
     """k-ary randomised response of a label; the coin says which of two labels it was."""
 
     epsilon: float = 1.0
     classes: int = 5
     canaries: int = 1000
 
-    @property
-    def name(self) -> str:
-        return f"{self.classes}-ary randomised response epsilon={self.epsilon:g}, {self.canaries} canaries"
+    called: ClassVar[str] = "{classes}-ary randomised response epsilon={epsilon:g}, {canaries} canaries"
 
     @property
     def curve(self) -> TradeOff:
@@ -291,7 +293,7 @@ class NoisyCanaries:
 
 
 @dataclass(frozen=True)
-class ModeMixing:
+class ModeMixing(Named):
     """With probability `probabilities[k]`, randomised response with accuracy `accuracies[k]` on a random
     `fractions[k]` of the coins; else nothing (theory:ground-truth#mode-mixing). Canaries are not independent: a mode
     moves them together.
@@ -303,9 +305,7 @@ class ModeMixing:
     canaries: int
     label: str = field(default="mode mixing")
 
-    @property
-    def name(self) -> str:
-        return f"{self.label}, {self.canaries} canaries"
+    called: ClassVar[str] = "{label}, {canaries} canaries"
 
     @property
     def curve(self) -> PiecewiseLinear:
