@@ -5,7 +5,7 @@ import pytest
 from hypothesis import settings
 
 from dpaudit import CanaryScores, RunScores
-from dpaudit.counterfactuals import Categorical
+from dpaudit.counterfactuals import Categorical, Fresh, Table
 from dpaudit.execution import stream
 from dpaudit.games import Observational
 from dpaudit.testing.ground_truth import gaussian_mixture
@@ -32,6 +32,21 @@ def gaussian_runs(rng, mu=1.0, runs=200, relation="add-remove", **more):
 def noisy_canaries(rng, mu=1.0, canaries=1000, relation="add-remove", **more):
     included = rng.random(canaries) < 0.5
     return CanaryScores(scores=rng.normal(size=canaries) + mu * included, included=included, relation=relation, **more)
+
+
+def leaky_membership(rng, members, *, moved=0.0, leak=0.95):
+    """A model that gives its training records' labels a high probability, and fresh records of which it is not sure."""
+    features = rng.normal(size=(2 * members, 3))
+    features[members:] += moved
+    reference = rng.uniform(0.3, 0.9, 2 * members)
+    return Observational(
+        values=np.arange(members),
+        counterfactual=Fresh(np.arange(members, 2 * members), features[members:]),
+        target=Table(np.where(np.arange(2 * members) < members, leak, reference)),
+        reference=Table(reference),
+        attack="difficulty",
+        features=features[:members],
+    )
 
 
 def noisy_proxy(rows, deviation, seed, *, features=True, right=False):

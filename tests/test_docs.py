@@ -20,16 +20,7 @@ from dpaudit.record.values import EXIT_CODES, Audits
 
 ROOT = Path(__file__).parent.parent
 PAGES = {page.name: page.read_text() for page in (ROOT / "README.md", ROOT / "docs" / "guide.md")}
-CODE = """
-def score(world, seed):
-    return float(world)
-
-def scores(included, seed):
-    return included
-
-def answers(world, seed):
-    return [0]
-"""
+CODE = (ROOT / "tests" / "external" / "user.py").read_text()
 
 
 def blocks(kind):

@@ -22,6 +22,7 @@ from dpaudit.auditing.settings import Settings
 from dpaudit.execution import Execution
 from dpaudit.games import GAMES, ZeroRun
 from dpaudit.mechanisms.dpsgd import DPSGDConfig
+from tests.external.user import answers, score, scores
 
 VALUES = (3.5, -1, True, "no such thing", "", [1, 2], [], ["a", "b", "c"], {"a": 1}, None)
 """Values of every type that a TOML file can hold, and None of Python."""
@@ -39,18 +40,6 @@ def frame(rows=400):
     values["loss"] = -values["score"]
     values["user_id"] = np.arange(rows) // 4 * 2 + ~member
     return pd.DataFrame(values)
-
-
-def score(world, seed):
-    return float(world)
-
-
-def scores(included, seed):
-    return included
-
-
-def answers(world, seed):
-    return [0]
 
 
 @pytest.fixture(scope="module")

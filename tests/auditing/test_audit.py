@@ -17,22 +17,11 @@ from dpaudit.record import Audits, schema
 from dpaudit.testing import ground_truth
 from tests.auditing.test_premises import Loop
 from tests.conftest import gaussian_runs, noisy_canaries, noisy_proxy
+from tests.golden.worlds import broken, full_noise, half_noise
 
 SERIAL = Execution(workers=1)
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CLAIM = accounting.gaussian(mu=1.0, delta=1e-5, relation="add-remove")
-
-
-def half_noise(world, seed):
-    return float(world) + 0.5 * np.random.default_rng(seed).normal()
-
-
-def full_noise(world, seed):
-    return float(world) + np.random.default_rng(seed).normal()
-
-
-def fails(world, seed):
-    raise OSError("no disk")
 
 
 def audit(score=half_noise, **settings):
@@ -47,7 +36,7 @@ def every_outcome():
         "uninformative": audit(runs=4),
         "not comparable": audit(relation="substitute", runs=20),
         "no claim": audit(claim=None, relation="add-remove", runs=30),
-        "failed": audit(fails, runs=3),
+        "failed": audit(broken, runs=3),
         "assumption refuted": da.audit(noisy_proxy(2000, 0.3, 1), seed=1),
         "premise broken": da.audit(Loop(used=90), claim=CLAIM, execution=SERIAL),
         "contradicted if": da.audit(

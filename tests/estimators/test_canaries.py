@@ -46,14 +46,19 @@ def oracle(m, r, v, tangents):
     return -found.fun
 
 
+def sizes(rng, least):
+    """Canaries, guesses, and right ones."""
+    m = int(rng.integers(least, 16))
+    r = int(rng.integers(1, m + 1))
+    return m, r, int(rng.integers(1, r + 1))
+
+
 # theory:one-run#domination, theory:one-run#delta
 def test_knapsack_p_value_against_the_oracle():
     rng = np.random.default_rng(1)
     tight = []
     for _ in range(150):
-        m = int(rng.integers(1, 16))
-        r = int(rng.integers(1, m + 1))
-        v = int(rng.integers(1, r + 1))
+        m, r, v = sizes(rng, 1)
         epsilon, delta = float(rng.uniform(0, 3)), float(10 ** rng.uniform(-5, -0.5))
         exact = oracle(m, r, v, [(epsilon, delta)])
         ours = canaries.one_run_p_value(m, r, v, epsilon, delta)
@@ -68,9 +73,7 @@ def test_recursion_against_the_oracle_with_gaussian_tangents():
     rng = np.random.default_rng(2)
     tight = []
     for _ in range(25):
-        m = int(rng.integers(2, 16))
-        r = int(rng.integers(1, m + 1))
-        v = int(rng.integers(1, r + 1))
+        m, r, v = sizes(rng, 2)
         mu = float(rng.uniform(0.2, 3))
         tangents = [(e, da.gdp_delta(mu=mu, epsilon=e)) for e in np.linspace(0, 4 * mu, 18)]
         exact = oracle(m, r, v, tangents)

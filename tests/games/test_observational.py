@@ -11,6 +11,7 @@ from dpaudit import InputError, Relation, attacks, counterfactuals, estimators, 
 from dpaudit.evidence import ONE_ROW_A_UNIT
 from dpaudit.testing.calibration.members import ObservedLabels, ObservedNumbers
 from dpaudit.testing.ground_truth import gaussian_mixture
+from tests.conftest import leaky_membership
 
 
 @pytest.fixture(scope="module")
@@ -100,20 +101,8 @@ def test_numbers_with_a_known_truth(rng):
     assert estimators.refute(control.check, control.parts, **control.numbers).refuted
 
 
-def membership(rng, *, members=1500, moved=0.0, leak=0.95):
-    """A model that gives its training records' labels a high probability, and fresh records."""
-    features = rng.normal(size=(2 * members, 3))
-    features[members:] += moved
-    reference = rng.uniform(0.3, 0.9, 2 * members)
-    target = np.where(np.arange(2 * members) < members, leak, reference)
-    return games.Observational(
-        values=np.arange(members),
-        counterfactual=counterfactuals.Fresh(np.arange(members, 2 * members), features[members:]),
-        target=counterfactuals.Table(target),
-        reference=counterfactuals.Table(reference),
-        attack="difficulty",
-        features=features[:members],
-    )
+def membership(rng, **more):
+    return leaky_membership(rng, 1500, **more)
 
 
 def test_membership_with_fresh_records_certifies_substitution(rng):

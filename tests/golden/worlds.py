@@ -5,6 +5,7 @@ from scipy import special
 from sklearn.linear_model import LogisticRegression
 
 from dpaudit import counterfactuals, games
+from tests.conftest import leaky_membership
 
 
 def half_noise(world, seed):
@@ -96,18 +97,7 @@ def amounts(learnt, rows=1500, seed=3):
 
 def whole_records(members=800, seed=4):
     """Training records whose labels the model is sure of, and fresh ones of which it is not."""
-    rng = np.random.default_rng(seed)
-    features = rng.normal(size=(2 * members, 3))
-    reference = rng.uniform(0.3, 0.9, 2 * members)
-    target = np.where(np.arange(2 * members) < members, 0.95, reference)
-    return games.Observational(
-        values=np.arange(members),
-        counterfactual=counterfactuals.Fresh(np.arange(members, 2 * members), features[members:]),
-        target=counterfactuals.Table(target),
-        reference=counterfactuals.Table(reference),
-        attack="difficulty",
-        features=features[:members],
-    )
+    return leaky_membership(np.random.default_rng(seed), members)
 
 
 # ------------------------------------------------------------------------------------------------- members, given, made

@@ -74,26 +74,25 @@ def test_gross_violations_stop_early(tmp_path):
     assert int(re.match(r"(\d+) runs", str(found.value)).group(1)) < 250
 
 
+def red(score, seeds, **settings):
+    """Of so many seeds, how many fail."""
+    failed = 0
+    for seed in range(seeds):
+        try:
+            assert_private(score, claim=1.0, relation="add-remove", seed=seed, **settings)
+        except PrivacyViolation:
+            failed += 1
+    return failed
+
+
 def test_what_it_should_detect_it_detects(tmp_path):
     """Half the noise: about nine times of ten (planned by simulation, at least eight here)."""
-    caught = 0
-    for seed in range(40):
-        try:
-            assert_private(half, claim=1.0, relation="add-remove", seed=seed, confidence=0.999, evidence=tmp_path)
-        except PrivacyViolation:
-            caught += 1
-    assert caught >= 32
+    assert red(half, 40, confidence=0.999, evidence=tmp_path) >= 32
 
 
 def test_honest_scores_are_rarely_red(tmp_path):
     """At confidence 0.8 at most 20% may be red; with these seeds far fewer of 60 are."""
-    red = 0
-    for seed in range(60):
-        try:
-            assert_private(honest, claim=1.0, relation="add-remove", seed=seed, confidence=0.8, evidence=tmp_path)
-        except PrivacyViolation:
-            red += 1
-    assert red <= 12
+    assert red(honest, 60, confidence=0.8, evidence=tmp_path) <= 12
 
 
 def test_a_score_that_fails_shows_its_own_line(tmp_path):

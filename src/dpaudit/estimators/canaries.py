@@ -495,13 +495,18 @@ def _by_sweep(evidence: CanaryScores, strategy: Uncorrected, delta: float, alpha
     m = ranked.canaries
     numbers = sorted({max(1, round(fraction * m)) for fraction in SWEEP})
     theta, best = max((_one(m, r, ranked.correct(r), delta, alpha), r) for r in numbers)
+    return _swept(theta, best, ranked.correct(best), "one run, uncorrected sweep")
+
+
+def _swept(theta: float, guesses: int, correct: int, method: str) -> _Inverted:
+    """The best of many numbers of guesses, with nothing paid for the choice."""
     return _Inverted(
         theta=theta,
         words="best of 100 fractions, uncorrected",
-        method="one run, uncorrected sweep",
+        method=method,
         theory="theory:selection#uncorrected",
-        guesses=best,
-        correct=ranked.correct(best),
+        guesses=guesses,
+        correct=correct,
         estimate=True,
     )
 
@@ -566,15 +571,7 @@ def _by_recursion(name: str, evidence: CanaryScores, family: Family, strategy: S
     found = [(*invert_recursion(family, m, r, ranked.correct(r), level, shift), r) for r in numbers]
     theta, capped, best = max(found)
     if estimate:
-        return _Inverted(
-            theta=theta,
-            words="best of 100 fractions, uncorrected",
-            method="one run, f-DP recursion, uncorrected sweep",
-            theory="theory:selection#uncorrected",
-            guesses=best,
-            correct=ranked.correct(best),
-            estimate=True,
-        )
+        return _swept(theta, best, ranked.correct(best), "one run, f-DP recursion, uncorrected sweep")
 
     def p_value(value: float) -> float:
         curve = family.curve(value)

@@ -128,6 +128,17 @@ class _Evidence:
         return save(self, Path(path))
 
 
+class _Coins(_Evidence):
+    """Rows that coins took in or left out."""
+
+    included: Any
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How much there is of what, for a record."""
+        return {"rows": self.included.size, "included": int(self.included.sum())}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunScores(_Evidence):
     """Scores of independent runs, with the record (`present`) and without it, or with another (`absent`).
@@ -182,7 +193,7 @@ class RunScores(_Evidence):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CanaryScores(_Evidence):
+class CanaryScores(_Coins):
     """Scores of m canaries in one run, each included by a coin.
 
     Attributes
@@ -229,11 +240,6 @@ class CanaryScores(_Evidence):
                     "'not a member' means that another record was there instead: set relation='substitute'.",
                 )
             _check_both_sides("included", coins)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """How much there is of what, for a record."""
-        return {"rows": self.included.size, "included": int(self.included.sum())}
 
     def reduced(self) -> CanaryScores:
         """One score and one coin a group."""
@@ -347,7 +353,7 @@ class MemberScores(_Evidence):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PairedScores(_Evidence):
+class PairedScores(_Coins):
     """Real or generated, by fair coins, scored by a `baseline` that never saw the model and by the `attack`.
 
     `divergence` is the generator's divergence that somebody answers for: the log of how much likelier real items can be
@@ -373,11 +379,6 @@ class PairedScores(_Evidence):
             self._set("divergence", check.number("divergence", self.divergence, low=0.0))
         grouped = self.group is not None
         _check_fair(_one_coin_a_group(self.group, "included", self.included) if grouped else self.included)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """How much there is of what, for a record."""
-        return {"rows": self.included.size, "included": int(self.included.sum())}
 
     def reduced(self) -> PairedScores:
         """One pair of scores and one coin a group."""

@@ -42,8 +42,23 @@ class Score(Protocol):
     def __call__(self, world: bool, seed: int) -> float: ...
 
 
+class OfCode:
+    """A game of code that is run: its evidence rests on nothing but its coins, no control is needed, and it is played
+    once."""
+
+    files: tuple[str, ...]
+
+    assumptions: ClassVar[tuple[Assumption, ...]] = ()
+    checks: ClassVar[tuple[Check, ...]] = ()
+    attempts: ClassVar[int] = 1
+
+    def plan(self, seed: int) -> dict[str, Any]:
+        """Everything but what the runs say. How they are cut into jobs does matter, who runs them does not."""
+        return plan_of(self, files=file_digests(self.files))
+
+
 @dataclass(frozen=True, kw_only=True)
-class MultiRun:
+class MultiRun(OfCode):
     """`runs` runs in each world, in an order that fair coins decide.
 
     Attributes
@@ -74,9 +89,6 @@ class MultiRun:
     kind: ClassVar[str] = "multi-run"
     purpose: ClassVar[str] = "worlds of runs"
     evidence_type: ClassVar[type] = RunScores
-    assumptions: ClassVar[tuple[Assumption, ...]] = ()
-    checks: ClassVar[tuple[Check, ...]] = ()
-    attempts: ClassVar[int] = 1
 
     def __post_init__(self, folder: str | Path) -> None:
         check.count("runs", self.runs, low=1, high=MOST)
@@ -87,10 +99,6 @@ class MultiRun:
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The world of each run: of every two runs one is with the record, and a coin says which."""
         return paired_worlds(seed, self.purpose, self.runs)
-
-    def plan(self, seed: int) -> dict[str, Any]:
-        """How the runs are cut into jobs does matter, who runs them does not."""
-        return plan_of(self, files=file_digests(self.files))
 
     def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
         """Run everything that the store does not have yet; the same evidence from any number of workers."""

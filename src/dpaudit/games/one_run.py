@@ -11,25 +11,23 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, Check
 from dpaudit.bounds import Relation
 from dpaudit.evidence import SIDES, CanaryScores
 from dpaudit.execution import (
     RunFailed,
     distinct_seeds,
     fair_coins,
-    file_digests,
     takes,
 )
-from dpaudit.games.game import RUNNER, Play, Runner, plan_of
-from dpaudit.games.multi_run import settle
+from dpaudit.games.game import RUNNER, Play, Runner
+from dpaudit.games.multi_run import OfCode, settle
 
 MOST = 100_000_000
 """Canaries: more would not fit into memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneRun:
+class OneRun(OfCode):
     """Canary i takes part in the one run if coin i says so; every canary is scored afterwards.
 
     Attributes
@@ -61,9 +59,6 @@ class OneRun:
     kind: ClassVar[str] = "one-run"
     purpose: ClassVar[str] = "coins of canaries"
     evidence_type: ClassVar[type] = CanaryScores
-    assumptions: ClassVar[tuple[Assumption, ...]] = ()
-    checks: ClassVar[tuple[Check, ...]] = ()
-    attempts: ClassVar[int] = 1
 
     def __post_init__(self, folder: str | Path) -> None:
         check.count("canaries", self.canaries, low=1, high=MOST)
@@ -78,10 +73,6 @@ class OneRun:
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """Which canaries take part."""
         return fair_coins(seed, self.purpose, self.canaries)
-
-    def plan(self, seed: int) -> dict[str, Any]:
-        """Everything but what the run says."""
-        return plan_of(self, files=file_digests(self.files))
 
     def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
         """Train once, or read the finished run from the store."""

@@ -11,22 +11,20 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, Check
 from dpaudit.bounds import Relation
 from dpaudit.evidence import OutputCounts
 from dpaudit.execution import (
     RunFailed,
     distinct_seeds,
-    file_digests,
     paired_worlds,
     takes,
 )
-from dpaudit.games.game import RUNNER, Play, Runner, plan_of
-from dpaudit.games.multi_run import MOST, settle
+from dpaudit.games.game import RUNNER, Play, Runner
+from dpaudit.games.multi_run import MOST, OfCode, settle
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class Prediction(OfCode):
     """Private prediction from the outside: `trials` runs in each world, all queries asked once in each.
 
     Attributes
@@ -67,9 +65,6 @@ class Prediction:
     kind: ClassVar[str] = "prediction"
     purpose: ClassVar[str] = "worlds of trials"
     evidence_type: ClassVar[type] = OutputCounts
-    assumptions: ClassVar[tuple[Assumption, ...]] = ()
-    checks: ClassVar[tuple[Check, ...]] = ()
-    attempts: ClassVar[int] = 1
 
     def __post_init__(self, folder: str | Path) -> None:
         if not isinstance(self.independent, bool):
@@ -87,10 +82,6 @@ class Prediction:
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The world of each trial: of every two trials one is with the record, and a coin says which."""
         return paired_worlds(seed, self.purpose, self.trials)
-
-    def plan(self, seed: int) -> dict[str, Any]:
-        """Everything but the answers."""
-        return plan_of(self, files=file_digests(self.files))
 
     def play(self, *, seed: int, attempt: int = 0, runner: Runner = RUNNER) -> Play:
         """Run every trial that the store does not have yet; the same counts from any number of workers."""

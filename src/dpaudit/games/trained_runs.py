@@ -11,17 +11,16 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, Check
 from dpaudit.bounds import Relation
 from dpaudit.evidence import RunScores
 from dpaudit.execution import distinct_seeds, paired_worlds
 from dpaudit.games.game import RUNNER, Play, Runner, plan_of
-from dpaudit.games.multi_run import MOST
+from dpaudit.games.multi_run import MOST, OfCode
 from dpaudit.mechanisms.dpsgd import BLOCK, CoordinateCanaries, DPSGDConfig, bound_model, log_likelihoods, train
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainedRuns:
+class TrainedRuns(OfCode):
     """`runs` models in each world, trained by `mechanisms.dpsgd`, scored after one step that is fixed in advance.
 
     Attributes
@@ -57,9 +56,6 @@ class TrainedRuns:
     kind: ClassVar[str] = "trained-runs"
     purpose: ClassVar[str] = "worlds of trained models"
     evidence_type: ClassVar[type] = RunScores
-    assumptions: ClassVar[tuple[Assumption, ...]] = ()
-    checks: ClassVar[tuple[Check, ...]] = ()
-    attempts: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.config, DPSGDConfig):

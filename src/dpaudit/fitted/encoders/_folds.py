@@ -1,7 +1,8 @@
-"""Features of training rows that no fit has seen with their labels."""
+"""Features of training rows that no fit has seen with their labels, and how a fit is made."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit.execution import distinct_seeds, stream
+from dpaudit.execution import distinct_seeds, one_torch_thread, stream, torch_or_refuse
 
 Matrix = NDArray[np.float64]
 Look = Callable[[Any], Matrix]
+
+
+def learn(
+    optimiser: Any,
+    logits: Callable[[Any], Any],
+    real: NDArray[np.bool_],
+    *,
+    rng: np.random.Generator,
+    epochs: int,
+    batch: int,
+    rate: Callable[[int, int], float],
+) -> None:
+    """Tell real rows from others by `logits` of row numbers; `rate(step, steps)` is the learning rate."""
+    torch = torch_or_refuse()
+    y, loss = torch.from_numpy(real.astype(np.float32)), torch.nn.BCEWithLogitsLoss()
+    step, steps = 0, epochs * math.ceil(len(real) / batch)
+    with one_torch_thread():
+        for _ in range(epochs):
+            for rows in torch.from_numpy(rng.permutation(len(real))).split(batch):
+                optimiser.param_groups[0]["lr"] = rate(step, steps)
+                optimiser.zero_grad()
+                loss(logits(rows), y[rows]).backward()
+                optimiser.step()
+                step += 1
 
 
 def out_of_fold(

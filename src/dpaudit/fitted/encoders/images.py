@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.execution import one_torch_thread, stream, torch_or_refuse
-from dpaudit.fitted.encoders._folds import out_of_fold
+from dpaudit.fitted.encoders._folds import learn, out_of_fold
 from dpaudit.fitted.generators.tables import as_rows
 
 Matrix = NDArray[np.float64]
@@ -71,19 +71,21 @@ class ImageView:
             torch.manual_seed(seed)
             network = self._network()
         optimiser = torch.optim.AdamW(network.parameters(), lr=self.rate, weight_decay=1e-3)
-        rng, step = stream(seed, "batches of a view"), 0
-        steps = self.epochs * math.ceil(len(rows) / BATCH)
-        x, y = self._pictures(rows), torch.from_numpy(real.astype(np.float32))
-        loss = torch.nn.BCEWithLogitsLoss()
-        with one_torch_thread():
-            for _ in range(self.epochs):
-                for batch in torch.from_numpy(rng.permutation(len(rows))).split(BATCH):
-                    falling = 0.5 * (1.0 + math.cos(math.pi * step / steps))
-                    optimiser.param_groups[0]["lr"] = self.rate * min(falling, 0.1 + 9.0 * step / steps)
-                    optimiser.zero_grad()
-                    loss(network(x[batch])[:, 0], y[batch]).backward()
-                    optimiser.step()
-                    step += 1
+        x = self._pictures(rows)
+
+        def rate(step: int, steps: int) -> float:
+            falling = 0.5 * (1.0 + math.cos(math.pi * step / steps))
+            return self.rate * min(falling, 0.1 + 9.0 * step / steps)
+
+        learn(
+            optimiser,
+            lambda batch: network(x[batch])[:, 0],
+            real,
+            rng=stream(seed, "batches of a view"),
+            epochs=self.epochs,
+            batch=BATCH,
+            rate=rate,
+        )
 
         def seen(others: Any) -> Matrix:
             given = self._read(others)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit.execution import one_torch_thread, stream, torch_or_refuse
-from dpaudit.fitted.encoders._folds import out_of_fold
+from dpaudit.fitted.encoders._folds import learn, out_of_fold
 from dpaudit.fitted.generators import language_model as language
 from dpaudit.fitted.generators.language_model import Shape
 
@@ -81,20 +81,17 @@ class TokenView:
         weights["verdict"] = torch.zeros(self.shape.width)
         parts = [value.requires_grad_() for value in weights.values()]
         optimiser = torch.optim.AdamW(parts, lr=self.rate, weight_decay=self.decay)
-        rng, step = stream(seed, "batches of a view"), 0
-        steps = self.epochs * math.ceil(len(tokens) / BATCH)
-        x, y = torch.from_numpy(tokens), torch.from_numpy(real.astype(np.float32))
-        loss = torch.nn.BCEWithLogitsLoss()
-        with one_torch_thread():
-            for _ in range(self.epochs):
-                for batch in torch.from_numpy(rng.permutation(len(tokens))).split(BATCH):
-                    optimiser.param_groups[0]["lr"] = self.rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))
-                    left = rng.random((len(batch), self.shape.width)) >= self.dropout
-                    mask = torch.from_numpy(left.astype(np.float32) / (1.0 - self.dropout))
-                    optimiser.zero_grad()
-                    loss(_logits(shape, weights, x[batch], mask), y[batch]).backward()
-                    optimiser.step()
-                    step += 1
+        x, rng = torch.from_numpy(tokens), stream(seed, "batches of a view")
+
+        def logits(batch: Any) -> Any:
+            left = rng.random((len(batch), self.shape.width)) >= self.dropout
+            mask = torch.from_numpy(left.astype(np.float32) / (1.0 - self.dropout))
+            return _logits(shape, weights, x[batch], mask)
+
+        def rate(step: int, steps: int) -> float:
+            return self.rate * 0.5 * (1.0 + math.cos(math.pi * step / steps))
+
+        learn(optimiser, logits, real, rng=rng, epochs=self.epochs, batch=BATCH, rate=rate)
         return _Verdict(shape, language.as_arrays(weights))
 
 

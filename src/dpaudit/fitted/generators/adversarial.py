@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpaudit import _validate as check
 from dpaudit.execution import distinct_seeds, one_torch_thread, stream, torch_or_refuse
-from dpaudit.fitted.generators.images import pictures_and_classes
+from dpaudit.fitted.generators.images import drawn_classes, pictures_and_classes
 
 Matrix = NDArray[np.float64]
 SIDE = 28
@@ -87,8 +87,7 @@ class _FittedAdversarial:
     def sample(self, count: int, *, seed: int = 0) -> Matrix:
         """So many rows; the classes first, by their shares."""
         torch = torch_or_refuse()
-        size = check.count("count", count, low=1)
-        classes = stream(seed, "classes of adversarial networks").choice(len(self.shares), size=size, p=self.shares)
+        classes = drawn_classes(self.shares, count, stream(seed, "classes of adversarial networks"))
         generator = torch.Generator().manual_seed(distinct_seeds(seed, "noise of adversarial networks", 1)[0])
         with one_torch_thread(), torch.no_grad():
             parts = [

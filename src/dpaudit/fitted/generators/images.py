@@ -42,6 +42,11 @@ PLAN = (
 AT_ONCE = 500
 
 
+def drawn_classes(shares: Matrix, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The class of each of so many rows to be made, by their shares."""
+    return rng.choice(len(shares), size=check.count("count", count, low=1), p=shares)
+
+
 def pictures_and_classes(x: Any, *, side: int) -> tuple[Matrix, NDArray[np.int64]]:
     """Rows of pixels in [0, 1] and a class, as pictures of `side` x `side` pixels and classes."""
     rows = as_rows("rows", x)
@@ -151,8 +156,7 @@ class _FittedGrids:
     def sample(self, count: int, *, seed: int = 0) -> Matrix:
         """So many rows; the classes first, by their shares."""
         torch = torch_or_refuse()
-        size = check.count("count", count, low=1)
-        classes = stream(seed, "classes of pixel grids").choice(len(self.shares), size=size, p=self.shares)
+        classes = drawn_classes(self.shares, count, stream(seed, "classes of pixel grids"))
         generator = torch.Generator().manual_seed(distinct_seeds(seed, "pixels of pixel grids", 1)[0])
         with one_torch_thread(), torch.no_grad():
             parts = [self._images(part, generator) for part in torch.from_numpy(classes).split(AT_ONCE)]

@@ -39,6 +39,11 @@ NEEDS_TWO = ("layer_clip", "broadcast_noise", "silent_group")
 """Bugs that a model of one parameter cannot have."""
 
 
+def _kept(name: str, meaning: str) -> property:
+    """An array of a state, as the model shows it."""
+    return property(lambda state: state.model.outward(state.kept[name]), doc=meaning)
+
+
 @dataclass(frozen=True)
 class State:
     """What an observer may look at after a step, for one block: arrays of (rows, models, columns)."""
@@ -48,25 +53,10 @@ class State:
     kept: dict[str, Array]
     """The arrays as the model keeps them."""
 
-    @property
-    def weights(self) -> Array:
-        """Parameters."""
-        return self.model.outward(self.kept["weights"])
-
-    @property
-    def start(self) -> Array:
-        """Parameters before the first step."""
-        return self.model.outward(self.kept["start"])
-
-    @property
-    def released(self) -> Array:
-        """The noisy sum of this step, as the mechanism released it."""
-        return self.model.outward(self.kept["released"])
-
-    @property
-    def total(self) -> Array:
-        """The sum of all releases so far."""
-        return self.model.outward(self.kept["total"])
+    weights = _kept("weights", "Parameters.")
+    start = _kept("start", "Parameters before the first step.")
+    released = _kept("released", "The noisy sum of this step, as the mechanism released it.")
+    total = _kept("total", "The sum of all releases so far.")
 
     def along(self, values: Array, direction: Any) -> Array:
         """The component of each model's `values` along a direction of the parameters' shape."""

@@ -75,57 +75,27 @@ def specimens(rows: NDArray[np.float64] | None = None) -> dict[str, Specimen]:
     epoch, pair = replace(unit, batches=2), replace(unit, relation=Relation.SUBSTITUTE)
     last = others.shape[0] % 2
     difference = np.stack([canary, -canary] if last == 0 else [-canary, canary])
-    found = [
-        Specimen(
-            row="1",
-            bug="standard deviation passed as variance",
-            broken=replace(wide, noise=noise.deviation_as_variance),
-            honest=wide,
-            **known,
-            runs=900,
-        ),
-        Specimen(
-            row="2",
-            bug="noise divided by the batch size once too often",
-            broken=replace(unit, noise=noise.DividedTwice(32)),
-            honest=unit,
-            **known,
-            runs=30,
-        ),
-        Specimen(
-            row="5",
-            bug="random key reused in every step",
-            broken=replace(epoch, noise=noise.reused_key),
-            honest=epoch,
-            **(known | {"statistic": Projection(difference)}),
-            runs=30,
-        ),
-        Specimen(
-            row="6",
-            bug="one number of noise broadcast over all coordinates",
-            broken=replace(unit, noise=noise.broadcast_scalar),
-            honest=unit,
-            **known,
-            runs=30,
-        ),
-        Specimen(
-            row="7",
-            bug="each of four workers adds a quarter of the noise",
-            broken=replace(unit, noise=noise.DividedAmongWorkers(4)),
-            honest=unit,
-            **known,
-            runs=90,
-        ),
-        Specimen(
-            row="13",
-            bug="add/remove accounting claimed as protection against substitution",
-            broken=replace(pair, accounted=Relation.ADD_REMOVE),
-            honest=pair,
-            **swapped,
-            runs=90,
-        ),
+    turned = known | {"statistic": Projection(difference)}
+    found: list[tuple[str, str, Any, Any, dict[str, Any], int]] = [
+        ("1", "standard deviation passed as variance", noise.deviation_as_variance, wide, known, 900),
+        ("2", "noise divided by the batch size once too often", noise.DividedTwice(32), unit, known, 30),
+        ("5", "random key reused in every step", noise.reused_key, epoch, turned, 30),
+        ("6", "one number of noise broadcast over all coordinates", noise.broadcast_scalar, unit, known, 30),
+        ("7", "each of four workers adds a quarter of the noise", noise.DividedAmongWorkers(4), unit, known, 90),
     ]
-    return {specimen.row: specimen for specimen in found}
+    bugs = {
+        row: Specimen(row=row, bug=bug, broken=replace(honest, noise=wrong), honest=honest, **attack, runs=runs)
+        for row, bug, wrong, honest, attack, runs in found
+    }
+    adjacency = Specimen(
+        row="13",
+        bug="add/remove accounting claimed as protection against substitution",
+        broken=replace(pair, accounted=Relation.ADD_REMOVE),
+        honest=pair,
+        **swapped,
+        runs=90,
+    )
+    return bugs | {adjacency.row: adjacency}
 
 
 def _unit_rows() -> NDArray[np.float64]:
