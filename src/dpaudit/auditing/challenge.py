@@ -40,42 +40,30 @@ from dpaudit.fitted import propensity as propensities
 from dpaudit.record import Audit, load_audit, plain, printable
 
 REFUTED, SURVIVES = "refuted", "survives"
+
+
+def _assumed(id: str, sentence: str, **more: Any) -> Assumption:
+    return Assumption(**{"id": id, "sentence": sentence, "answered_by": "auditor", **more})
+
+
 CHALLENGERS = {
-    "blind": Assumption(
-        id="challenger-is-blind",
-        sentence=(
-            "the challenger's scores were made without the audited model and without the memberships of these rows"
-        ),
-        answered_by="auditor",
+    "blind": _assumed(
+        "challenger-is-blind",
+        ("the challenger's scores were made without the audited model and without the memberships of these rows"),
     ),
-    "propensity": Assumption(
-        id="challenger-is-independent",
-        sentence="the challenger's propensities were fitted without the audited model and on other rows",
-        answered_by="auditor",
+    "propensity": _assumed(
+        "challenger-is-independent",
+        "the challenger's propensities were fitted without the audited model and on other rows",
     ),
-    "features": Assumption(
-        id="features-are-blind",
-        sentence="no feature was made with the audited model or from the list of its members",
-        answered_by="auditor",
+    "features": _assumed(
+        "features-are-blind", "no feature was made with the audited model or from the list of its members"
     ),
 }
 """Who may challenge, and what a refutation by them rests on."""
-REACHES = Assumption(
-    id="scores-may-know",
-    sentence="the published scores may depend on what the challenger knows about a record",
-    answered_by="auditor",
-)
+REACHES = _assumed("scores-may-know", "the published scores may depend on what the challenger knows about a record")
 """Else the attack could not have used it, and the published number would hold in spite of it."""
-THEIRS = Assumption(
-    id="challenger-is-right", sentence="membership follows the challenger's propensities", answered_by="auditor"
-)
-PUBLISHED_MODEL = (
-    "propensity-model",
-    "log-odds-error",
-    "log-odds-standard-errors",
-    "no-hidden-factor",
-    "cross-fitted",
-)
+THEIRS = _assumed("challenger-is-right", "membership follows the challenger's propensities")
+PUBLISHED_MODEL = ("propensity-model", "log-odds-error", "log-odds-standard-errors", "no-hidden-factor", "cross-fitted")
 """By which assumptions a game vouches for its own propensities."""
 STEPS, A_STEP = 1000, 0.01
 """Errors of the log-odds that are tried."""

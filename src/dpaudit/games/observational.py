@@ -40,41 +40,40 @@ from dpaudit.games._observational_table import Sources, class_numbers, numeric_f
 from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
 from dpaudit.inputs.tables import RARE_LEVELS, Table, cut_columns, unit_word
 
-NO_SHIFT = Assumption(
-    id="counterfactual-right",
-    sentence="tau = 0: without the model nobody can tell a {unit}'s proxy values from true ones",
+
+def _assumed(id: str, sentence: str, **more: Any) -> Assumption:
+    return Assumption(
+        **{"id": id, "sentence": sentence, "answered_by": "data holder", "theory": "theory:observational#shift", **more}
+    )
+
+
+NO_SHIFT = _assumed(
+    "counterfactual-right",
+    "tau = 0: without the model nobody can tell a {unit}'s proxy values from true ones",
     answered_by="auditor",
     tested_by=("blind-values",),
-    theory="theory:observational#shift",
 )
 """What tau = 0 means."""
-FRESH = Assumption(
-    id="fresh-records",
-    sentence="fresh and training records are independent draws from one source, and no fresh record was trained on",
-    answered_by="data holder",
+FRESH = _assumed(
+    "fresh-records",
+    "fresh and training records are independent draws from one source, and no fresh record was trained on",
     tested_by=("blind-values",),
-    theory="theory:observational#shift",
 )
-INDEPENDENT = Assumption(
-    id="independent-values",
-    sentence="given the rest of the records, true values of different units are independent of each other",
-    answered_by="data holder",
-    theory="theory:observational#shift",
+INDEPENDENT = _assumed(
+    "independent-values", "given the rest of the records, true values of different units are independent of each other"
 )
-WITHIN_UNIT = Assumption(
-    id="independent-within-unit",
-    sentence="given the rest of its records, the true values of one {unit} are independent of each other",
-    answered_by="data holder",
+WITHIN_UNIT = _assumed(
+    "independent-within-unit",
+    "given the rest of its records, the true values of one {unit} are independent of each other",
     tested_by=("blind-values",),
-    theory="theory:observational#shift",
 )
 """What rows of one unit need, for counterfactual values are drawn one by one."""
-LOG_RATIO = Assumption(
-    id="log-ratio",
-    sentence="for each shown value, |log of true over proxy distribution| is within its bound (at most {ratio:up3})",
+LOG_RATIO = _assumed(
+    "log-ratio",
+    "for each shown value, |log of true over proxy distribution| is within its bound (at most {ratio:up3})",
     answered_by="auditor",
-    tested_by=("blind-values",),
     theory="theory:observational#log-ratio",
+    tested_by=("blind-values",),
 )
 LESS_CERTAIN = "A proxy that knows what the blind baseline knows: train it on more data, or on the columns named above."
 WANTS_FEATURES = (

@@ -43,27 +43,28 @@ Outputs = Callable[[Any], Any]
 View = Callable[[Any, Any, int], tuple[Any, Outputs]]
 """`view(rows, label, seed)`: features of these rows, by fits that never saw their labels, and a function for others."""
 PAIRS = "coins of real members and real non-members"
-ALIKE = Assumption(
-    id="independent-draws",
-    sentence=(
+
+
+def _assumed(id: str, sentence: str, **more: Any) -> Assumption:
+    return Assumption(
+        **{"id": id, "sentence": sentence, "answered_by": "data holder", "theory": "theory:panoramia#region", **more}
+    )
+
+
+ALIKE = _assumed(
+    "independent-draws",
+    (
         "audited real records are independent draws of one distribution, and were not chosen by what the model says "
         "of them"
     ),
-    answered_by="data holder",
-    theory="theory:panoramia#region",
 )
-MADE = Assumption(
-    id="independent-generated-draws",
-    sentence="generated records are independent draws of one distribution, too",
+MADE = _assumed(
+    "independent-generated-draws",
+    "generated records are independent draws of one distribution, too",
     answered_by="auditor",
-    theory="theory:panoramia#region",
 )
-SAME_DISTRIBUTION = Assumption(
-    id="non-members-alike",
-    sentence="real non-members are draws of the same distribution",
-    answered_by="data holder",
-    tested_by=("non-members-alike",),
-    theory="theory:panoramia#region",
+SAME_DISTRIBUTION = _assumed(
+    "non-members-alike", "real non-members are draws of the same distribution", tested_by=("non-members-alike",)
 )
 BASELINE = Check(
     id="baseline",

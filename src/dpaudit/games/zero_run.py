@@ -16,7 +16,7 @@ A random hold-out (`origin="split"`) needs no propensity. Generated non-members 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -48,46 +48,44 @@ ERRORS = 2.0
 """Standard errors of fitted log-odds by which they may be wrong, unless a number is given."""
 Vector = NDArray[np.float64]
 
-PROPENSITY_MODEL = Assumption(
-    id="propensity-model",
-    sentence="membership given the features follows the propensity model ({model}, {where})",
-    answered_by="auditor",
+
+def _assumed(id: str, sentence: str, **more: Any) -> Assumption:
+    return Assumption(
+        **{"id": id, "sentence": sentence, "answered_by": "auditor", "theory": "theory:zero-run#signed", **more}
+    )
+
+
+PROPENSITY_MODEL = _assumed(
+    "propensity-model",
+    "membership given the features follows the propensity model ({model}, {where})",
     tested_by=("blind-members", "overlap"),
-    theory="theory:zero-run#signed",
 )
 CROSS = "cross-fitted on the audited rows"
 OTHERS = "fitted on {count:,} other {unit}s"
-COMPLETE = Assumption(
-    id="no-hidden-factor",
-    sentence=(
-        "nothing else about a record, that its score depends on, tells more of its membership than the features do"
-    ),
+COMPLETE = _assumed(
+    "no-hidden-factor",
+    ("nothing else about a record, that its score depends on, tells more of its membership than the features do"),
     answered_by="data holder",
     tested_by=("leaking-features",),
-    theory="theory:zero-run#signed",
 )
-CROSS_FITTED = Assumption(
-    id="cross-fitted",
-    sentence="propensities that were cross-fitted on the audited rows are as good as if fitted on others",
-    answered_by="auditor",
+CROSS_FITTED = _assumed(
+    "cross-fitted",
+    "propensities that were cross-fitted on the audited rows are as good as if fitted on others",
     theory="theory:zero-run#estimated",
 )
-LOG_ODDS_ERROR = Assumption(
-    id="log-odds-error",
-    sentence="the model's log-odds are wrong by at most {error:g}",
-    answered_by="auditor",
+LOG_ODDS_ERROR = _assumed(
+    "log-odds-error",
+    "the model's log-odds are wrong by at most {error:g}",
     tested_by=("blind-members",),
     theory="theory:zero-run#log-odds-error",
 )
-STANDARD_ERRORS = Assumption(
+STANDARD_ERRORS = replace(
+    LOG_ODDS_ERROR,
     id="log-odds-standard-errors",
     sentence=(
         "the model's log-odds are wrong by at most {errors:g} standard errors of each ({median:.2g} in the median, "
         "{largest:.2g} at the most)"
     ),
-    answered_by="auditor",
-    tested_by=("blind-members",),
-    theory="theory:zero-run#log-odds-error",
 )
 BLIND_MEMBERS = Check(
     id="blind-members",

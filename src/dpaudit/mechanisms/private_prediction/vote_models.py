@@ -28,33 +28,30 @@ from dpaudit.mechanisms.private_prediction.leakage import Leakage
 from dpaudit.tradeoff import as_orders, bernoulli_renyi
 
 ONE_ANSWER = "answer {event}, fixed in advance"
-GIVEN = Assumption(
-    id="other-votes-fixed",
-    sentence=(
-        "the mechanism is the one with all other teachers' votes as they are: only one teacher and the noise are random"
-    ),
-    answered_by="developer",
-    theory="theory:private-prediction#estimated-votes",
+
+
+ESTIMATED = "theory:private-prediction#estimated-votes"
+
+
+def _assumed(id: str, sentence: str, **more: Any) -> Assumption:
+    return Assumption(**{"id": id, "sentence": sentence, "answered_by": "developer", "theory": ESTIMATED, **more})
+
+
+GIVEN = _assumed(
+    "other-votes-fixed",
+    ("the mechanism is the one with all other teachers' votes as they are: only one teacher and the noise are random"),
 )
-SPECIAL = Assumption(
-    id="one-teacher-retrained",
-    sentence=(
+SPECIAL = _assumed(
+    "one-teacher-retrained",
+    (
         "the votes of the one teacher are independent over its trainings, with the record and without it, each on rows "
         "drawn as the mechanism draws them given the others'"
     ),
-    answered_by="developer",
-    theory="theory:private-prediction#estimated-votes",
 )
-FITTED = Assumption(
-    id="fitted-vote-distributions",
-    sentence="the distributions of a vote are the shares of the trainings",
-    answered_by="developer",
-    theory="theory:private-prediction#estimated-votes",
-)
-INDEPENDENT = Assumption(
-    id="independent-teachers",
-    sentence="teachers vote independently of each other",
-    answered_by="developer",
+FITTED = _assumed("fitted-vote-distributions", "the distributions of a vote are the shares of the trainings")
+INDEPENDENT = _assumed(
+    "independent-teachers",
+    "teachers vote independently of each other",
     theory="theory:private-prediction#multinomial-votes",
 )
 
