@@ -175,14 +175,23 @@ class Gaussian(_Symmetric):
 
 
 @dataclass(frozen=True)
-class ApproximateDP(_Symmetric):
-    """f_(epsilon, delta): the least private curve that an (epsilon, delta) pair allows."""
+class _OfEpsilon(_Symmetric):
+    """A curve that one epsilon decides, perhaps with something else."""
 
     eps: float
-    slack: float = 0.0
 
     def __post_init__(self) -> None:
         check.number("epsilon", self.eps, low=0.0)
+
+
+@dataclass(frozen=True)
+class ApproximateDP(_OfEpsilon):
+    """f_(epsilon, delta): the least private curve that an (epsilon, delta) pair allows."""
+
+    slack: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         check.delta(self.slack)
 
     def fbar(self, x: Any) -> Any:
@@ -218,13 +227,8 @@ def _log1pexp_inverse(eps: float, excess: float) -> float:
 
 
 @dataclass(frozen=True)
-class Laplace(_Symmetric):
+class Laplace(_OfEpsilon):
     """Laplace noise of scale 1/epsilon on a value that moves by one."""
-
-    eps: float
-
-    def __post_init__(self) -> None:
-        check.number("epsilon", self.eps, low=0.0)
 
     def fbar(self, x: Any) -> Any:
         x = np.asarray(x, dtype=float)
@@ -258,14 +262,13 @@ class Laplace(_Symmetric):
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(_Symmetric):
+class RandomizedResponse(_OfEpsilon):
     """k-ary randomised response: the truth with odds e^epsilon against each of the k - 1 other answers."""
 
-    eps: float
     classes: int = 2
 
     def __post_init__(self) -> None:
-        check.number("epsilon", self.eps, low=0.0)
+        super().__post_init__()
         check.count("classes", self.classes, low=2)
 
     @property
@@ -585,3 +588,11 @@ def epsilon_from_renyi(value: float, *, order: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if pure_dp_renyi(middle, order) <= value else (low, middle)
     return low
+
+
+def doubled(enough: Callable[[float], bool], most: float) -> tuple[float, float]:
+    """Numbers of which the second is enough and the first is not, or the second is above `most`, and not tried."""
+    low, high = 0.0, 1.0
+    while high <= most and not enough(high):
+        low, high = high, 2.0 * high
+    return low, high

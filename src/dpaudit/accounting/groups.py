@@ -18,6 +18,7 @@ from dpaudit.tradeoff import (
     PiecewiseLinear,
     RandomizedResponse,
     TradeOff,
+    doubled,
 )
 
 OF_A_GROUP = "group privacy of {changed} from: {method}"
@@ -77,11 +78,9 @@ def _group_epsilon(curve: TradeOff, count: int, target: float) -> float:
 
     if enough(0.0):
         return 0.0
-    low, high = 0.0, 1.0
-    while not enough(high):
-        low, high = high, 2.0 * high
-        if high > 1e4:
-            return math.inf
+    low, high = doubled(enough, 1e4)
+    if high > 1e4:
+        return math.inf
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -41,10 +41,12 @@ from dpaudit.estimators.thresholds import (
     count_words,
     guess_counts,
     guesses_from_members,
+    no_split,
     refuse,
+    unlike,
 )
 from dpaudit.evidence import MemberScores
-from dpaudit.tradeoff import GAUSSIAN, Family, Gaussian, TradeOff, approximate
+from dpaudit.tradeoff import GAUSSIAN, Family, Gaussian, TradeOff, approximate, doubled
 
 PROOFS = {
     "conditional": "theory:zero-run#signed",
@@ -53,24 +55,22 @@ PROOFS = {
     "composition": "theory:zero-run#composition",
 }
 CORRECTIONS = ("conditional", "tampered", "composition")
-INDEPENDENT = Assumption(
-    id="independent-memberships",
-    sentence="given the features, memberships are independent of each other",
-    answered_by="data holder",
-    theory="theory:zero-run#signed",
-)
-EXACTLY_SHOWN = Assumption(
-    id="members-exactly-shown",
-    sentence="the training set is a fixed part plus exactly the members shown",
-    answered_by="data holder",
+
+
+def _assumed(id: str, sentence: str, **more: Any) -> Assumption:
+    return Assumption(
+        **{"id": id, "sentence": sentence, "answered_by": "data holder", "theory": "theory:zero-run#signed", **more}
+    )
+
+
+INDEPENDENT = _assumed("independent-memberships", "given the features, memberships are independent of each other")
+EXACTLY_SHOWN = _assumed(
+    "members-exactly-shown",
+    "the training set is a fixed part plus exactly the members shown",
     theory="theory:adjacency#relations",
 )
-PROPENSITIES = Assumption(
-    id="propensities",
-    sentence="the propensities are not over-confident",
-    answered_by="auditor",
-    tested_by=("blind-members",),
-    theory="theory:zero-run#signed",
+PROPENSITIES = _assumed(
+    "propensities", "the propensities are not over-confident", answered_by="auditor", tested_by=("blind-members",)
 )
 PROPENSITY_ERROR = replace(
     PROPENSITIES,
@@ -255,18 +255,14 @@ def results(evidence: MemberScores, bounds: Any, *, delta: float, confidence: fl
 def needs_members(name: str, evidence: object) -> MemberScores:
     """The evidence, one row a unit, or an error that names what to do instead."""
     if not isinstance(evidence, MemberScores):
-        kind = type(evidence).__name__
-        hint = {
-            "CanaryScores": "use `estimators.epsilon_from_canaries` or `mu_from_canaries` where coins decided.",
-            "RunScores": "use `estimators.epsilon_from_runs` or `mu_from_runs` for independent runs.",
-            "PairedScores": "use `estimators.panoramia`.",
-        }.get(kind)
-        raise InputError(f"`{name}` needs known members and non-members (MemberScores), got {kind}.", hint)
-    if evidence.assignment == "split":
-        raise InputError(
-            f"`{name}` is for membership that nobody randomised, got a random hold-out.",
-            "`evidence.as_split().thinned(seed=...)` makes fair coins of it, for the estimators of canaries.",
+        raise unlike(
+            f"`{name}` needs known members and non-members (MemberScores)",
+            evidence,
+            CanaryScores="use `estimators.epsilon_from_canaries` or `mu_from_canaries` where coins decided.",
+            RunScores="use `estimators.epsilon_from_runs` or `mu_from_runs` for independent runs.",
         )
+    hint = "`evidence.as_split().thinned(seed=...)` makes fair coins of it, for the estimators of canaries."
+    no_split(evidence, f"`{name}` is for membership that nobody randomised, got a random hold-out.", hint)
     return evidence.reduced()
 
 
@@ -351,11 +347,9 @@ def least_epsilon(curve: TradeOff, m: int, alpha: float) -> float:
 
     if small(0.0):
         return 0.0
-    low, high = 0.0, 1.0
-    while not small(high):
-        low, high = high, 2.0 * high
-        if high > 1000.0:
-            return high
+    low, high = doubled(small, 1000.0)
+    if high > 1000.0:
+        return high
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if small(middle) else (middle, high)

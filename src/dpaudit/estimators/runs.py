@@ -34,6 +34,7 @@ from dpaudit.estimators.thresholds import (
     band_level,
     band_ranks,
     cuts_from_runs,
+    unlike,
 )
 from dpaudit.evidence import RunScores
 from dpaudit.tradeoff import GAUSSIAN, Family, TradeOff, approximate
@@ -300,14 +301,13 @@ def needs_runs(name: str, evidence: object) -> RunScores:
     """The evidence, one score a run, or an error that names the estimator to use instead."""
     if isinstance(evidence, RunScores):
         return evidence.reduced()
-    kind = type(evidence).__name__
-    hint = {
-        "CanaryScores": "use `estimators.epsilon_from_canaries`, which allows for canaries that share a run.",
-        "MemberScores": "use `estimators.epsilon_from_members`, which allows for groups that nobody randomised.",
-        "PairedScores": "use `estimators.panoramia`.",
-        "OutputCounts": "use `estimators.renyi_from_outputs`.",
-    }.get(kind)
-    raise InputError(f"`{name}` needs scores from independent runs (RunScores), got {kind}.", hint)
+    raise unlike(
+        f"`{name}` needs scores from independent runs (RunScores)",
+        evidence,
+        CanaryScores="use `estimators.epsilon_from_canaries`, which allows for canaries that share a run.",
+        MemberScores="use `estimators.epsilon_from_members`, which allows for groups that nobody randomised.",
+        OutputCounts="use `estimators.renyi_from_outputs`.",
+    )
 
 
 def objective_at(cut: Cut, family: Family, slack: float, alpha: float) -> float:

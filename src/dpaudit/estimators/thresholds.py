@@ -525,19 +525,31 @@ def _rows(evidence: CanaryScores, rows: NDArray[np.intp]) -> dict[str, Any]:
     return {"scores": evidence.scores[rows], "included": evidence.included[rows], "ids": None, "group": None}
 
 
+def unlike(needed: str, evidence: object, **instead: str) -> InputError:
+    """The error for evidence of another type, and what to do instead for some types."""
+    kind = type(evidence).__name__
+    hints = {"PairedScores": "use `estimators.panoramia`.", **instead}
+    return InputError(f"{needed}, got {kind}.", hints.get(kind))
+
+
+def no_split(evidence: Any, sentence: str, hint: str) -> None:
+    """Refuse a random hold-out of fixed size."""
+    if evidence.assignment == "split":
+        raise InputError(sentence, hint)
+
+
 def needs_coins(name: str, evidence: object) -> CanaryScores:
     """The evidence, one coin a unit, or an error that names what to do instead."""
     if not isinstance(evidence, CanaryScores):
-        kind = type(evidence).__name__
-        hint = {
-            "RunScores": f"use `estimators.{name.replace('canaries', 'runs')}` for independent runs.",
-            "MemberScores": "use `estimators.epsilon_from_members` where nobody flipped coins.",
-            "PairedScores": "use `estimators.panoramia`.",
-        }.get(kind)
-        raise InputError(f"`{name}` needs coin-flipped canaries of one run (CanaryScores), got {kind}.", hint)
-    if evidence.assignment == "split":
-        raise InputError(
-            f"`{name}` needs fair, independent coins, got a split of fixed size.",
-            "`evidence.thinned(seed=...)` re-randomises it to coins; it then certifies substitute adjacency.",
+        raise unlike(
+            f"`{name}` needs coin-flipped canaries of one run (CanaryScores)",
+            evidence,
+            RunScores=f"use `estimators.{name.replace('canaries', 'runs')}` for independent runs.",
+            MemberScores="use `estimators.epsilon_from_members` where nobody flipped coins.",
         )
+    no_split(
+        evidence,
+        f"`{name}` needs fair, independent coins, got a split of fixed size.",
+        "`evidence.thinned(seed=...)` re-randomises it to coins; it then certifies substitute adjacency.",
+    )
     return evidence.reduced()

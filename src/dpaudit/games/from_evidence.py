@@ -45,6 +45,11 @@ UNSTATED = {"runs": "the record's place in the runs without it", "coins": "the p
 """Where nothing stood, if nobody says what did."""
 
 
+def _own(name: str, meaning: str) -> property:
+    """What the evidence says of itself."""
+    return property(lambda game: getattr(game.evidence, name), doc=meaning)
+
+
 @dataclass(frozen=True)
 class FromEvidence:
     """Scores or counts that somebody has: they carry their own relation, unit, seed and assumptions."""
@@ -74,6 +79,9 @@ class FromEvidence:
         seed: int = 0,
     ) -> FromEvidence:
         """The evidence of a table of scores, or a saved one.
+
+        Which type it is follows from `assignment` and from the names of the columns; what it rests on, from
+        `assignment` and `relation`.
 
         Parameters
         ----------
@@ -133,26 +141,14 @@ class FromEvidence:
             return cls(_counts(read, common))
         return cls(_members(read, assignment, score, member, group, propensity, common))
 
-    @property
-    def relation(self) -> Relation:
-        return self.evidence.relation
-
-    @property
-    def unit(self) -> str:
-        return self.evidence.unit
-
-    @property
-    def seed(self) -> int:
-        """What breaks ties and thins a split."""
-        return self.evidence.seed
+    relation = _own("relation", "What a coin or a run switches.")
+    unit = _own("unit", "What one coin stands for.")
+    seed = _own("seed", "What breaks ties and thins a split.")
+    assumptions = _own("conditions", "What the evidence rests on.")
 
     @property
     def evidence_type(self) -> type:
         return type(self.evidence)
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        return self.evidence.conditions
 
     def plan(self, seed: int) -> dict[str, Any]:
         """What is there."""

@@ -132,11 +132,13 @@ def settle(game: Any, name: str, folder: str | Path) -> None:
 
 def check_score_call(score: Any) -> None:
     """Refuse what cannot be called as a score."""
-    if not callable(score) or not takes(score, "world", "seed"):
-        raise InputError(
-            f"`score` must be a function of (world, seed), got {score!r}.",
-            "write def score(world: bool, seed: int) -> float.",
-        )
+    check_call("score", score, ("world", "seed"), "write def score(world: bool, seed: int) -> float.")
+
+
+def check_call(name: str, function: Any, arguments: tuple[str, str], hint: str) -> None:
+    """Refuse what is no function of these two."""
+    if not callable(function) or not takes(function, *arguments):
+        raise InputError(f"`{name}` must be a function of ({', '.join(arguments)}), got {function!r}.", hint)
 
 
 def check_score_relation(score: Any, asked: Relation) -> None:

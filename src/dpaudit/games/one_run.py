@@ -10,17 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit import _validate as check
-from dpaudit._validate import InputError
 from dpaudit.bounds import Relation
 from dpaudit.evidence import SIDES, CanaryScores
 from dpaudit.execution import (
     RunFailed,
     distinct_seeds,
     fair_coins,
-    takes,
 )
 from dpaudit.games.game import RUNNER, Play, Runner
-from dpaudit.games.multi_run import OfCode, settle
+from dpaudit.games.multi_run import OfCode, check_call, settle
 
 MOST = 100_000_000
 """Canaries: more would not fit into memory."""
@@ -64,11 +62,8 @@ class OneRun(OfCode):
         check.count("canaries", self.canaries, low=1, high=MOST)
         check.choice("sides", self.sides, SIDES)
         settle(self, "scores", folder)
-        if not callable(self.scores) or not takes(self.scores, "included", "seed"):
-            raise InputError(
-                f"`scores` must be a function of (included, seed), got {self.scores!r}.",
-                "write def scores(included, seed): ... return one number a canary.",
-            )
+        hint = "write def scores(included, seed): ... return one number a canary."
+        check_call("scores", self.scores, ("included", "seed"), hint)
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """Which canaries take part."""

@@ -17,10 +17,9 @@ from dpaudit.execution import (
     RunFailed,
     distinct_seeds,
     paired_worlds,
-    takes,
 )
 from dpaudit.games.game import RUNNER, Play, Runner
-from dpaudit.games.multi_run import MOST, OfCode, settle
+from dpaudit.games.multi_run import MOST, OfCode, check_call, settle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +72,8 @@ class Prediction(OfCode):
         for name in ("queries", "trials", "block"):
             check.count(name, getattr(self, name), low=1, high=MOST)
         settle(self, "answers", folder)
-        if not callable(self.answers) or not takes(self.answers, "world", "seed"):
-            raise InputError(
-                f"`answers` must be a function of (world, seed), got {self.answers!r}.",
-                "write def answers(world: bool, seed: int): ... return one number a query.",
-            )
+        hint = "write def answers(world: bool, seed: int): ... return one number a query."
+        check_call("answers", self.answers, ("world", "seed"), hint)
 
     def coins(self, seed: int) -> NDArray[np.bool_]:
         """The world of each trial: of every two trials one is with the record, and a coin says which."""

@@ -41,6 +41,16 @@ class Named:
         return self.called.format(**vars(self))
 
 
+class OfMu:
+    """A mechanism of which `mu` is known, because it is Gaussian."""
+
+    mu: float
+
+    @property
+    def curve(self) -> TradeOff:
+        return Gaussian(self.mu)
+
+
 def least_mu(curve: TradeOff) -> float:
     """The smallest mu with G_mu below the curve: the supremum of Phi^-1(fbar(x)) - Phi^-1(x)."""
     if isinstance(curve, Gaussian):
@@ -56,7 +66,7 @@ def least_mu(curve: TradeOff) -> float:
 
 
 @dataclass(frozen=True)
-class GaussianRuns:
+class GaussianRuns(OfMu):
     """N(mu, 1) with the record, N(0, 1) without; rounding to `digits` decimals makes ties and only adds privacy."""
 
     mu: float = 1.0
@@ -69,10 +79,6 @@ class GaussianRuns:
         kind = f"Gaussian mu={self.mu:g}" if self.mu else "perfect privacy"
         return f"{kind}{rounded}, {self.runs} runs a side"
 
-    @property
-    def curve(self) -> TradeOff:
-        return Gaussian(self.mu)
-
     def sample(self, rng: Generator) -> RunScores:
         scores = rng.normal(size=(2, self.runs)) + np.array([[self.mu], [0.0]])
         present, absent = scores if self.digits is None else np.round(scores, self.digits)
@@ -80,7 +86,7 @@ class GaussianRuns:
 
 
 @dataclass(frozen=True)
-class GaussianSteps(Named):
+class GaussianSteps(Named, OfMu):
     """Runs that are looked at after each of several steps, every one mu-Gaussian-DP on its own, scores correlated."""
 
     mu: float = 1.0
@@ -89,10 +95,6 @@ class GaussianSteps(Named):
     correlation: float = 0.9
 
     called: ClassVar[str] = "Gaussian mu={mu:g}, {steps} steps correlated {correlation:g}, {runs} runs a side"
-
-    @property
-    def curve(self) -> TradeOff:
-        return Gaussian(self.mu)
 
     def sample(self, rng: Generator) -> dict[int, RunScores]:
         shared, own = np.sqrt(self.correlation), np.sqrt(1.0 - self.correlation)
@@ -180,7 +182,7 @@ class SubsampledGaussianRuns(Named):
 
 
 @dataclass(frozen=True)
-class GaussianStream:
+class GaussianStream(OfMu):
     """Runs one by one, the world of each a fair coin."""
 
     mu: float = 1.0
@@ -193,10 +195,6 @@ class GaussianStream:
             if self.mu
             else f"stream, perfect privacy, {self.runs} runs"
         )
-
-    @property
-    def curve(self) -> TradeOff:
-        return Gaussian(self.mu)
 
     def sample(self, rng: Generator) -> list[tuple[bool, float]]:
         worlds = rng.random(self.runs) < 0.5
