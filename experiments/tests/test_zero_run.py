@@ -13,16 +13,7 @@ from dpaudit_experiments.data.tables import CENSUS_COLUMNS, CENSUS_REVEALING
 from dpaudit_experiments.paper_003 import real as zero_run_real
 from dpaudit_experiments.paper_003 import zero_run
 from dpaudit_experiments.paper_003.real import bound_judged, drawn, game_of, prepared, propensity_judged, source_of
-from dpaudit_experiments.paper_003.zero_run import (
-    BOUNDS,
-    ESTIMATES,
-    FIGURES,
-    QUICK,
-    Audited,
-    noisy_sums,
-    overlap_of,
-    reproduce,
-)
+from dpaudit_experiments.paper_003.zero_run import BOUNDS, ESTIMATES, FIGURES, QUICK, Audited, noisy_sums
 from dpaudit_experiments.paper_003.zero_run import sum_judged as judged
 
 RESULTS = papers.DOCS / "results" / "paper-003"
@@ -78,8 +69,8 @@ def test_noisy_sums_are_those_of_the_mechanism():
 
 
 def test_the_overlap_of_the_composition_is_that_of_the_distribution():
-    assert overlap_of(0.0) == (0.5, 0.0)
-    eta, share = overlap_of(1.0)
+    assert zero_run.overlap_of(0.0) == (0.5, 0.0)
+    eta, share = zero_run.overlap_of(1.0)
     edge = special.logit(1.0 - eta)
     x = stats.norm(0.5)
     assert share == pytest.approx(x.sf(edge) + x.cdf(-edge))
@@ -173,4 +164,4 @@ def test_names_of_the_census_columns():
 
 def test_an_unknown_figure():
     with pytest.raises(InputError, match="`figure` must be one of '2a', '2b', '2c'"):
-        reproduce("9", scale=QUICK)
+        zero_run.reproduce("9", scale=QUICK)

@@ -196,6 +196,14 @@ def _ratios(ax: Any, rows: list[dict[str, Any]]) -> None:
     ax.set_ylabel("substitute / add-remove epsilon")
 
 
+def _lines(
+    ax: Any, rows: list[dict[str, Any]], x: str, shown: dict[str, tuple[str, str]], mark: str = "", more: str = ""
+) -> None:
+    """A line a column, with its own style and label."""
+    for key, (line, label) in shown.items():
+        ax.plot(_of(rows, x), _of(rows, key), f"{line}{mark}", ms=4, lw=1, label=f"{label}{more}")
+
+
 def _response(ax: Any, rows: list[dict[str, Any]]) -> None:
     """Medians of certified bounds and means of the paper's own numbers against the true epsilon."""
     shown = {
@@ -205,8 +213,7 @@ def _response(ax: Any, rows: list[dict[str, Any]]) -> None:
     }
     for mark, counterfactual in zip(MARKS, dict.fromkeys(_of(rows, "proxy")), strict=False):
         own = [row for row in rows if row["proxy"] == counterfactual]
-        for key, (line, label) in shown.items():
-            ax.plot(_of(own, "epsilon"), _of(own, key), f"{line}{mark}", ms=4, lw=1, label=f"{label}, {counterfactual}")
+        _lines(ax, own, "epsilon", shown, mark, f", {counterfactual}")
     ends = sorted(set(_of(rows, "epsilon")))
     ax.plot(ends, ends, "-", color="black", lw=1, label="truth")
     ax.set_xlabel("epsilon of randomised response")
@@ -218,8 +225,7 @@ def _shifted(ax: Any, rows: list[dict[str, Any]]) -> None:
     shown = {"median_ratio_score": ("-", "bound"), "mean_as_published_estimate": (":", "as published (estimate)")}
     for mark, share in zip(MARKS, dict.fromkeys(_of(rows, "guesses")), strict=False):
         own = [row for row in rows if row["guesses"] == share]
-        for key, (line, label) in shown.items():
-            ax.plot(_of(own, "tau"), _of(own, key), f"{line}{mark}", ms=4, lw=1, label=f"{label}, {share:.2g} guessed")
+        _lines(ax, own, "tau", shown, mark, f", {share:.2g} guessed")
     ax.axhline(rows[0]["epsilon"], color="black", lw=1, label="truth")
     ax.set_xscale("log")
     ax.set_xlabel("tau")
@@ -285,8 +291,7 @@ def _drift(ax: Any, rows: list[dict[str, Any]]) -> None:
         "median_printed_mu_estimate": (":v", "algorithm 1 (estimate)"),
     }
     ax.axhline(rows[0]["mu"], color="black", lw=1, label="truth")
-    for key, (line, label) in shown.items():
-        ax.plot(_of(rows, "shift"), _of(rows, key), line, ms=4, lw=1, label=label)
+    _lines(ax, rows, "shift", shown)
     ax.set_xlabel("separation of the log-odds, D")
     ax.set_ylabel("mu")
 

@@ -44,15 +44,6 @@ from dpaudit_experiments.paper_000 import label_tables, private_labels
 DELTA, LEVEL = 1e-5, 0.05
 TRUE = "true posterior"
 SHARES = {"2": 0.001, "3": 0.01}
-ONLY = {
-    "synthetic": ("2", "3", "4", "noisy-proxy"),
-    "leaky": ("leaky",),
-    "images": ("table-1", "table-4", "table-6", "5", "pate-fm"),
-    "tabular": ("table-2", "table-5"),
-    "labels": ("1", "5", "table-1", "table-2", "table-4", "table-5", "table-6", "table-7", "pate-fm"),
-    "text": ("table-7",),
-}
-"""Groups of figures by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -552,6 +543,15 @@ def leaky_sizes(scale: Scale) -> Sizes:
 # ------------------------------------------------------------------------------------------------------------- together
 
 
+ONLY = {
+    "synthetic": ("2", "3", "4", "noisy-proxy"),
+    "leaky": ("leaky",),
+    "images": ("table-1", "table-4", "table-6", "5", "pate-fm"),
+    "tabular": ("table-2", "table-5"),
+    "labels": ("1", "5", "table-1", "table-2", "table-4", "table-5", "table-6", "table-7", "pate-fm"),
+    "text": ("table-7",),
+}
+"""Groups of figures by name."""
 FIGURES = {
     "2": Figure(
         "Randomised response, guesses on 0.1% of the rows",

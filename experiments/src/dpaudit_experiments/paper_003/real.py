@@ -33,7 +33,7 @@ from dpaudit.attacks import negative_loss
 from dpaudit.auditing import audit
 from dpaudit.bounds import LowerBound, Outcome, Relation
 from dpaudit.evidence import CanaryScores
-from dpaudit.execution import Execution, distinct_seeds, stream
+from dpaudit.execution import Execution, distinct_seeds, one_thread, stream
 from dpaudit.fitted import diagnostics
 from dpaudit.fitted.propensity import Logistic
 from dpaudit.games import ZeroRun
@@ -179,9 +179,7 @@ class Played:
     scale: RealScale
 
     def __call__(self, seed: int) -> list[float]:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(1):  # sums in another order would be other numbers
+        with one_thread():
             pair, names, rows, model, blank = prepared(self.pair, self.scale, seed)
             found = [model.accuracy(part) for part in (rows.members, rows.like, rows.shifted)]
             for arm in pair.arms:
@@ -384,12 +382,10 @@ class Overlapping:
     scale: RealScale
 
     def __call__(self, seed: int) -> list[float]:
-        from threadpoolctl import threadpool_limits
-
         pair = PAIRS[self.pair]
         source = source_of(pair.source)
         found: list[float] = []
-        with threadpool_limits(1):  # sums in another order would be other numbers
+        with one_thread():
             for arm in _compared(pair):
                 game = game_of(pair, arm, drawn(source, self.scale.rows, seed), None, source.names)
                 rows = game.parts(seed)[1]

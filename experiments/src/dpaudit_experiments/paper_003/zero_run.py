@@ -25,7 +25,7 @@ from dpaudit import estimators
 from dpaudit.assumptions import round_down
 from dpaudit.bounds import Relation
 from dpaudit.evidence import CanaryScores, MemberScores
-from dpaudit.execution import Execution, distinct_seeds, stream
+from dpaudit.execution import Execution, distinct_seeds, one_thread, stream
 from dpaudit.games import ZeroRun
 from dpaudit.tradeoff import gdp_epsilon
 from dpaudit_experiments.common.figure import Figure, Judged, Rows, Sizes, allowed_over, reproducing, said
@@ -97,8 +97,6 @@ def noisy_sums(
     Only the first coordinate knows of the shift. So the products of the others with the released sum, which is all that
     takes time, are two products of one matrix with a few columns: its rows scaled for each shift, and the noise.
     """
-    from threadpoolctl import threadpool_limits
-
     rng = stream(seed, "noisy sum")
     member = rng.random(rows) < 0.5
     noise = rng.standard_normal(dimensions)
@@ -108,7 +106,7 @@ def noisy_sums(
     squares = np.einsum("ij,ij->i", others, others).astype(np.float64)
     firsts = [plain + np.where(member, shift / 2.0, -shift / 2.0) for shift in shifts]
     lengths = [np.sqrt(squares + first**2) for first in firsts]
-    with threadpool_limits(1):  # sums in another order would be other numbers
+    with one_thread():
         summed = others.T @ np.stack([member / length for length in lengths], axis=1).astype(np.float32)
         products = (others @ np.column_stack([summed, noise.astype(np.float32)])).astype(np.float64)
     for place, (shift, first, length) in enumerate(zip(shifts, firsts, lengths, strict=True)):

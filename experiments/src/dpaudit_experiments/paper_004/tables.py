@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dpaudit import counterfactuals, estimators
-from dpaudit.execution import Execution, distinct_seeds, stream
+from dpaudit.execution import Execution, distinct_seeds, one_thread, stream
 from dpaudit.fitted.generators import GaussianCopula, SequentialTrees, TreeMarginals, drawn
 from dpaudit.games.panoramia import Panoramia
 from dpaudit.mechanisms.dpsgd import DPSGDConfig, train
@@ -291,9 +291,7 @@ def game_of(scale: TableScale, rows: Drawn, target: Outputs, *, generator: str =
 
 def played(scale: TableScale, seed: int) -> Arrays:
     """One game on all targets: against generated rows, against real non-members, and by the loss alone."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):  # sums in another order would be other numbers
+    with one_thread():
         rows = rows_of(scale, seed)
         models = targets(scale, rows, seed)
         game = game_of(scale, rows, next(iter(models.values())))
@@ -379,9 +377,7 @@ class Baseline:
     poor: float = 0.0
 
     def __call__(self, seed: int) -> list[float]:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(1):  # sums in another order would be other numbers
+        with one_thread():
             rows = rows_of(self.scale, seed)
             helpers = {"generated": Helper(self.scale), "real": Helper(self.scale, rows.others), "none": None}
             game = replace(
@@ -430,9 +426,7 @@ class Learning:
     taught: float
 
     def __call__(self, seed: int) -> list[float]:
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(1):  # sums in another order would be other numbers
+        with one_thread():
             rows = rows_of(self.scale, seed)
             encoded = Encoded.of(rows.public, table_of(self.scale.source))
             target = forest(rows.members, encoded, self.scale.trees, distinct_seeds(seed, "targets", 2)[1])
