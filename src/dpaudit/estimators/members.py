@@ -261,9 +261,11 @@ def needs_members(name: str, evidence: object) -> MemberScores:
             CanaryScores="use `estimators.epsilon_from_canaries` or `mu_from_canaries` where coins decided.",
             RunScores="use `estimators.epsilon_from_runs` or `mu_from_runs` for independent runs.",
         )
-    hint = "`evidence.as_split().thinned(seed=...)` makes fair coins of it, for the estimators of canaries."
-    no_split(evidence, f"`{name}` is for membership that nobody randomised, got a random hold-out.", hint)
-    return evidence.reduced()
+    problem = InputError(
+        f"`{name}` is for membership that nobody randomised, got a random hold-out.",
+        "`evidence.as_split().thinned(seed=...)` makes fair coins of it, for the estimators of canaries.",
+    )
+    return no_split(evidence, problem).reduced()
 
 
 def _widened(evidence: MemberScores, found: MemberGuesses, error: float) -> MemberGuesses:

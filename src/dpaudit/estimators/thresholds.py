@@ -532,10 +532,11 @@ def unlike(needed: str, evidence: object, **instead: str) -> InputError:
     return InputError(f"{needed}, got {kind}.", hints.get(kind))
 
 
-def no_split(evidence: Any, sentence: str, hint: str) -> None:
-    """Refuse a random hold-out of fixed size."""
+def no_split(evidence: Any, problem: InputError) -> Any:
+    """The evidence, or the error if it is a random hold-out of fixed size."""
     if evidence.assignment == "split":
-        raise InputError(sentence, hint)
+        raise problem
+    return evidence
 
 
 def needs_coins(name: str, evidence: object) -> CanaryScores:
@@ -547,9 +548,8 @@ def needs_coins(name: str, evidence: object) -> CanaryScores:
             RunScores=f"use `estimators.{name.replace('canaries', 'runs')}` for independent runs.",
             MemberScores="use `estimators.epsilon_from_members` where nobody flipped coins.",
         )
-    no_split(
-        evidence,
+    problem = InputError(
         f"`{name}` needs fair, independent coins, got a split of fixed size.",
         "`evidence.thinned(seed=...)` re-randomises it to coins; it then certifies substitute adjacency.",
     )
-    return evidence.reduced()
+    return no_split(evidence, problem).reduced()
