@@ -12,7 +12,7 @@ from tests.counts import COUNTS
 from tests.walk import WALKS, walked
 
 CEILINGS = {
-    "kind tests": 12,  # more of them are seen than when there were 3
+    "kind tests": 13,  # more of them are seen than when there were 3
     "prose": 15,
     "prose files": 12,
     "citations": 0,

@@ -91,6 +91,7 @@ KINDS = {
     "auditing/challenge.py": 3,  # a challenge is about given members, and says what it was handed instead
     "estimators/canaries.py": 1,  # strategies of thresholds, each with its function
     "estimators/pairs.py": 1,  # the same, each with its words
+    "estimators/thresholds.py": 1,  # the refusal itself names what it was handed, and what to call instead
     "fitted/generators/tables.py": 2,  # a generator of another library, by the methods that it must have
     "record/format_1.py": 3,  # records of format 1 told bounds and evidence by the names of their classes
     "testing/calibration/_table.py": 1,  # an estimator of anybody may return a bound or a number
