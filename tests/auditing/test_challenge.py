@@ -141,12 +141,12 @@ def test_who_survives_and_what_that_says(fair):
     assert values["published"][0]["epsilon"] == record.bounds[0].epsilon
     assert values["sentence"] == found.sentence
     assert values["evidence"] == evidence.digest
-    near = replace(found, p_value=0.0341, looks=3)
+    near = replace(found, p_value=0.0341, attempts=3)
     assert "(p = 0.035, refuted at 0.0166667 or less)" in near.sentence, "never below what it is"
     assert "One test of 3, at level 0.0166667." in str(near)
 
 
-def test_looks_share_the_error():
+def test_attempts_share_the_error():
     evidence, _ = honest(11, rows=300)
     near = replace(evidence, propensity=special.expit(0.6 * special.logit(evidence.propensity)))
     record = da.audit(near, delta=0.0)
@@ -155,12 +155,12 @@ def test_looks_share_the_error():
     assert one.refuted
     assert one.level == pytest.approx(0.05)
     many = int(0.05 / one.p_value) + 1
-    paid = da.challenge(record, near, blind=(near.ids, odds), looks=many)
+    paid = da.challenge(record, near, blind=(near.ids, odds), attempts=many)
     assert not paid.refuted
     assert paid.p_value == one.p_value
     assert f"One test of {many}" in str(paid)
-    fewer = da.challenge(record, near, blind=(near.ids, odds), looks=2)
-    assert "at 95% confidence over 2 looks" in fewer.sentence
+    fewer = da.challenge(record, near, blind=(near.ids, odds), attempts=2)
+    assert "at 95% confidence over 2 attempts" in fewer.sentence
     assert fewer.refuted_error <= one.refuted_error
 
 
@@ -270,7 +270,7 @@ def test_files_instead_of_objects(fair, tmp_path):
         ({"features": (np.arange(10, 410), np.full((400, 1), np.nan))}, "`features` must be finite"),
         ({"features": (np.arange(10, 410), np.eye(400)), "feature_names": ("a",)}, "must name 400 columns, got 1"),
         ({"blind": ([1], [1.0]), "confidence": 95}, r"`confidence` must be in \(0, 1\)"),
-        ({"blind": ([1], [1.0]), "looks": 0}, "`looks` must be at least 1"),
+        ({"blind": ([1], [1.0]), "attempts": 0}, "`attempts` must be at least 1"),
         ({"blind": ([1], [1.0]), "seed": -1}, "`seed` must be at least 0"),
     ],
 )

@@ -72,14 +72,14 @@ def test_exit_codes(here, options, capsys):
 
 
 def test_json_is_the_librarys_own_answer(here, capsys):
-    code, out, _ = challenge("flat", "--propensity", "told.parquet", "--looks", 4, "--json", capsys=capsys)
+    code, out, _ = challenge("flat", "--propensity", "told.parquet", "--attempts", 4, "--json", capsys=capsys)
     values = json.loads(out)
     told = pq.read_table("told.parquet")
     found = da.challenge(
         "flat.json",
         "flat.evidence.parquet",
         propensity=(told["id"].to_numpy(), told["propensity"].to_numpy()),
-        looks=4,
+        attempts=4,
     )
     assert code == 1
     assert values == json.loads(json.dumps(found.to_dict()))
@@ -146,7 +146,7 @@ def test_tampered_evidence_is_refused(here, tmp_path, capsys):
         ((*FEATURES, "--leave-out", "none"), "`--leave-out` must name columns of the file, got 'none'"),
         ((*FEATURES, "--leave-out", "kind", "--leave-out", "other"), "at least one column besides 'row'"),
         (("--blind", "told.csv", "--confidence", "95"), "`confidence` must be in (0, 1)"),
-        (("--blind", "told.csv", "--looks", "0"), "`looks` must be at least 1"),
+        (("--blind", "told.csv", "--attempts", "0"), "`attempts` must be at least 1"),
     ],
 )
 def test_bad_input_is_one_sentence(here, options, message, capsys):

@@ -297,7 +297,7 @@ def challenges():
     fair = games.ZeroRun(**worlds.known_members()).play(seed=1).only
     quiet = {"blind": (fair.ids, np.random.default_rng(0).normal(size=fair.ids.size))}
     found = {name: da.challenge(record, evidence, **{name: told}) for name, told in by.items()}
-    found["blind, two looks"] = da.challenge(record, evidence, blind=by["blind"], looks=2, confidence=0.99)
+    found["blind, two looks"] = da.challenge(record, evidence, blind=by["blind"], attempts=2, confidence=0.99)
     found["survives"] = da.challenge(da.audit(fair, delta=0.0), fair, **quiet)
     return {name: neutral.challenge(one) for name, one in found.items()}
 

@@ -72,7 +72,7 @@ REFUTES = (
     "the model better than the published propensities say. If the listed conditions hold, the published number may not "
     "be attributed to the model."
 )
-OVER = " over {looks} looks"
+OVER = " over {attempts} attempts"
 DOES_NOT_REFUTE = (
     "Survives (p = {p_value:p}, refuted at {level:g} or less): this challenger does not refute the published "
     "propensities. That proves nothing more; a better one may."
@@ -91,9 +91,9 @@ LEAKS = "where members part from the published propensities: {feature}"
 CONDITION = "condition: {assumption}"
 PAID = (
     "{tests}, at level {level:g}. Whoever tries several challengers, columns or seeds on one record must count them "
-    "all in `looks`, which share the error between them."
+    "all in `attempts`, which share the error between them."
 )
-ONE_TEST, ONE_OF_SEVERAL = "One test", "One test of {looks}"
+ONE_TEST, ONE_OF_SEVERAL = "One test", "One test of {attempts}"
 BY_SCORES, BY_PROPENSITIES = "scores made without the model", "another model's propensities"
 BY_FEATURES = "an attack learnt from {columns:,} feature{plural}, in two folds"
 OWN_FEATURE = "the published propensity"
@@ -115,7 +115,7 @@ class Challenge:
     outcome
         "refuted": membership can be told without the model better than the published propensities say. "survives":
         this challenger does not show that; it proves nothing more.
-    p_value, confidence, looks
+    p_value, confidence, attempts
         Of the one test of the published propensities; refuted where the p-value is at most `level`.
     published
         The bounds of the record.
@@ -138,7 +138,7 @@ class Challenge:
     words: str
     p_value: float
     confidence: float
-    looks: int
+    attempts: int
     seed: int
     relation: Relation
     unit: str
@@ -165,11 +165,11 @@ class Challenge:
     @property
     def level(self) -> float:
         """The error probability of this test."""
-        return (1.0 - self.confidence) / self.looks
+        return (1.0 - self.confidence) / self.attempts
 
     @property
     def sentence(self) -> str:
-        over = filled(OVER, self._fields) if self.looks > 1 else ""
+        over = filled(OVER, self._fields) if self.attempts > 1 else ""
         return filled(REFUTES if self.refuted else DOES_NOT_REFUTE, {**self._fields, "over": over})
 
     @property
@@ -216,7 +216,7 @@ class Challenge:
         return [filled(ERRORS, self._fields), *self._bounds(filled(AT_BEST, self._fields), self.at_best)]
 
     def _paid(self) -> str:
-        tests = ONE_TEST if self.looks == 1 else filled(ONE_OF_SEVERAL, self._fields)
+        tests = ONE_TEST if self.attempts == 1 else filled(ONE_OF_SEVERAL, self._fields)
         return filled(PAID, {**self._fields, "tests": tests})
 
     def _repr_html_(self) -> str:
@@ -232,7 +232,7 @@ def challenge(
     features: Any = None,
     feature_names: Sequence[str] = (),
     confidence: float = 0.95,
-    looks: int = 1,
+    attempts: int = 1,
     seed: int = 0,
 ) -> Challenge:
     """Try to refute the propensities of a published audit of given members, by one of three challengers.
@@ -250,7 +250,7 @@ def challenge(
         Another model's P(member), fitted on other rows, for members and non-members in equal numbers, as in a game.
     features, feature_names
         One line of numbers an id: a blind baseline is learnt from them, each fold by the other.
-    looks
+    attempts
         Challengers, columns and seeds that are tried on this record in all: the level is divided by it.
     seed
         Of the folds.
@@ -265,7 +265,7 @@ def challenge(
     >>> print(found.outcome, found.exit_code)
     refuted 1
     """
-    level = (1.0 - check.confidence(confidence)) / check.count("looks", looks, low=1)
+    level = (1.0 - check.confidence(confidence)) / check.count("attempts", attempts, low=1)
     check.count("seed", seed)
     given = {"blind": blind, "propensity": propensity, "features": features}
     who = [name for name, value in given.items() if value is not None]
@@ -297,7 +297,7 @@ def challenge(
         words=found.words,
         p_value=p_value,
         confidence=confidence,
-        looks=looks,
+        attempts=attempts,
         seed=seed,
         relation=seen.relation,
         unit=seen.unit,

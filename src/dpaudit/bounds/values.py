@@ -165,10 +165,10 @@ class LowerBound:
         word = "estimate" if self.guarantee == "estimate" else "lower"
         return {} if self.value is None else {f"{self.parameter.replace(' ', '_')}_{word}": self.value}
 
-    def paid_for(self, looks: int, confidence: float) -> Self:
-        """The same bound as one of several looks, each made at its share: at the confidence of all together."""
+    def paid_for(self, attempts: int, confidence: float) -> Self:
+        """The same bound as one of several attempts, each made at its share: at the confidence of all together."""
         test = self.test
-        paid = None if test is None else lambda theta: min(1.0, looks * test(theta))
+        paid = None if test is None else lambda theta: min(1.0, attempts * test(theta))
         return replace(self, confidence=confidence, test=paid)
 
     def to_dict(self) -> dict[str, Any]:
@@ -346,7 +346,7 @@ class RenyiBound:
     def metrics(self) -> dict[str, float]:
         return {}
 
-    def paid_for(self, looks: int, confidence: float) -> Self:
+    def paid_for(self, attempts: int, confidence: float) -> Self:
         return replace(self, confidence=confidence)
 
     def to_dict(self) -> dict[str, Any]:
@@ -481,7 +481,7 @@ class PanoramiaRegion:
     def metrics(self) -> dict[str, float]:
         return {}
 
-    def paid_for(self, looks: int, confidence: float) -> Self:
+    def paid_for(self, attempts: int, confidence: float) -> Self:
         return replace(self, confidence=confidence)
 
     def to_dict(self) -> dict[str, Any]:
@@ -544,7 +544,7 @@ class Bound(Protocol):
     def headline(self) -> str: ...
     def metrics(self) -> dict[str, float]: ...
     def on_epsilon(self) -> LowerBound: ...
-    def paid_for(self, looks: int, confidence: float) -> Self: ...
+    def paid_for(self, attempts: int, confidence: float) -> Self: ...
     def to_dict(self) -> dict[str, Any]: ...
 
 

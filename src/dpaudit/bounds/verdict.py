@@ -109,9 +109,9 @@ class Verdict:
         detail = filled(self.frame, {"detail": filled(self.detail, values)})
         return filled(VERDICTS[self.outcome], {**values, "detail": detail, "taken": taken, "conditions": conditions})
 
-    def paid_for(self, looks: int, confidence: float) -> Self:
-        """The same verdict as one of several looks, each made at its share: at the confidence of all together."""
-        p_value = None if self.p_value is None else min(1.0, looks * self.p_value)
+    def paid_for(self, attempts: int, confidence: float) -> Self:
+        """The same verdict as one of several attempts, each made at its share: at the confidence of all together."""
+        p_value = None if self.p_value is None else min(1.0, attempts * self.p_value)
         return replace(self, confidence=confidence, p_value=p_value)
 
     def of_blind_attack(self) -> Self:

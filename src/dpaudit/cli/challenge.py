@@ -40,7 +40,7 @@ def challenge(
         list[str] | None, typer.Option(help="Column that is no feature; member, score and loss never are.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of a refutation, in (0, 1).")] = 0.95,
-    looks: Annotated[int, typer.Option(help="Challengers tried on this record in all; they share the error.")] = 1,
+    attempts: Annotated[int, typer.Option(help="Challengers tried on this record in all; they share the error.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the folds.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -65,7 +65,7 @@ def challenge(
         challenger = _features(file, id_column, leave_out or [])
     else:
         challenger = {name: _values(name, file, id_column, score or ("score" if name == "blind" else name))}
-    outcome = auditing.challenge(record, evidence, **challenger, confidence=confidence, looks=looks, seed=seed)
+    outcome = auditing.challenge(record, evidence, **challenger, confidence=confidence, attempts=attempts, seed=seed)
     print_result(outcome, as_json)
     raise typer.Exit(outcome.exit_code)
 
