@@ -89,17 +89,18 @@ counts sum up bounds of independent games, each a 95% statement of its own; the 
 its own. Lower bounds are rounded down.
 
 In the tables, and in figures 1 and 5, models learn from private labels. There a bound takes its number of guesses from
-a guess path, and stands only where the blind gate is open; "withheld" counts the games where it was not. Votes of PATE
-are promised, and audited, at delta 1e-05. Membership is substitution of a record, another relation than replacement of
-a label: a label's epsilon does not limit it, and the two bounds are not compared. "Paper" is its own number on other
-data. All games of a mechanism share a pool of rows and a proxy, those of PATE-FM also members and teachers, so they are
-not independent; each bound is a 95% statement of its own, and a largest bound is not. Without privacy LP-1ST in all its
-forms, LP-2ST and ALIBI are one and the same training, with other seeds.
+a guess path, and stands only where the control passed: an attack that never saw the model, and did not refute the
+proxy. "Withheld" counts the games where it did. Votes of PATE are promised, and audited, at delta 1e-05. Membership is
+substitution of a record, another relation than replacement of a label: a label's epsilon does not limit it, and the two
+bounds are not compared. "Paper" is its own number on other data. All games of a mechanism share a pool of rows and a
+proxy, those of PATE-FM also members and teachers, so they are not independent; each bound is a 95% statement of its
+own, and a largest bound is not. Without privacy LP-1ST in all its forms, LP-2ST and ALIBI are one and the same
+training, with other seeds.
 
 The proxies of these tables were chosen among a few (eight for pictures, three for people, about a dozen for texts)
-*after* seeing for which the gate opened on rows of the same pool. That choice is not paid for: an open gate says less
-here than in an audit whose proxy was fixed before, and every bound rests on tau = 0. The floor of noise correction was
-also set after its log-loss was seen.
+*after* seeing for which the control passed on rows of the same pool. That choice is not paid for: a passed control says
+less here than in an audit whose proxy was fixed before, and every bound rests on tau = 0. The floor of noise correction
+was also set after its log-loss was seen.
 
 | figure | what the paper says | found |
 |---|---|---|
@@ -293,9 +294,9 @@ ZERO_RUN = """# Paper 003: auditing without any training run
 Made by `python docs/make_papers.py` from the committed results, which `make data` and `make papers` make anew. A bound
 is a 95% statement about one audit, and rests on propensities. In figure 2a these are known exactly. In 2b and 2c a
 model was fitted to rows that are not audited; its log-odds may be wrong by twice their standard errors, and it was put
-to a blind test (the gate): where an attack that never saw the audited model refutes it, no number is reported, which
-counts as 0 here. Whatever is called an estimate is no bound. Medians and counts sum up audits, and the word of a figure
-has no confidence of its own. Lower bounds are rounded down.
+to a control (the blind baseline): where an attack that never saw the audited model refutes it, no number is reported,
+which counts as 0 here. Whatever is called an estimate is no bound. Medians and counts sum up audits, and the word of a
+figure has no confidence of its own. Lower bounds are rounded down.
 
 **Figure 2a** has a truth: mu = 1 / sigma, and its epsilon at delta 1e-05, under add/remove of a record. All lines come
 from the same 8,000 of 10,000 rows; the others teach the aware adversary its slope. "One run" takes the memberships for
@@ -313,21 +314,21 @@ hold-out that they are, without one. The placebo audits a model that never saw t
 the truth is 0, and whatever it shows is an error of the propensity model. "Uncorrected" takes shifted non-members for a
 random hold-out. A bound on shifted non-members may well be larger than one on like ones: a guess that is right against
 what the features say is worth more. Resamples are of the propensity model, on the first draw, each at error 0.025,
-without a log-odds error and whatever the gate said; their lower 0.025 quantile is the paper's number, an estimate.
+without a log-odds error and whatever the control said; their lower 0.025 quantile is the paper's number, an estimate.
 Draws of one pair share a pool of rows, so they are not independent.
 
 The word of figure 2b rests on the reviews, which do differ. The two years of the Census hardly differ once the
-revealing columns are left out; trees still tell them apart where a line does not, so the gate closes in most draws.
+revealing columns are left out; trees still tell them apart where a line does not, so the control refutes in most draws.
 
 These were chosen *after* looking at a draw or two: what the models predict and that they are unpruned trees, for
 leaking (census: education, of three labels and two forests; reviews: trees, and a network); one opening sentence of
 each IMDB review, because whole reviews are told from sentences of Rotten Tomatoes almost without error; of five, the
-propensity model of the reviews (all columns, penalty 100), because the gate opened for it; the placebo; and what figure
-2c calls even and apart. The paper's 50 components are shown beside the chosen model. That choice is not paid for, so an
-open gate says less here than in an audit whose propensity model was fixed before. An earlier run of the same draws
-allowed an error of 0.3 everywhere, and called a pair close by its like non-members whatever its AUC: then the
-bounds of the reviews were withheld in 3 of 5 draws, and the Census (withheld in 1) alone was close. The allowance by
-standard errors and the stricter word came after that run, from a review of its validity, and were fixed before these
+propensity model of the reviews (all columns, penalty 100), because the control passed for it; the placebo; and what
+figure 2c calls even and apart. The paper's 50 components are shown beside the chosen model. That choice is not paid
+for, so a passed control says less here than in an audit whose propensity model was fixed before. An earlier run of the
+same draws allowed an error of 0.3 everywhere, and called a pair close by its like non-members whatever its AUC: then
+the bounds of the reviews were withheld in 3 of 5 draws, and the Census (withheld in 1) alone was close. The allowance
+by standard errors and the stricter word came after that run, from a review of its validity, and were fixed before these
 results.
 
 | figure | what the paper says | found |
@@ -367,7 +368,7 @@ def zero_run_shown(key, value) -> str:
         return round_up(value)
     if key.startswith("effective"):
         return f"{math.floor(value):,}"
-    return f"{value:.2g}" if key == "smallest_gate_p" else round_down(value, 3)
+    return f"{value:.2g}" if key == "smallest_control_p" else round_down(value, 3)
 
 
 # ------------------------------------------------------------------------------------------------------------ paper 004

@@ -1,4 +1,4 @@
-"""Given members: power, corrections, the gate, and one-sided propensities."""
+"""Given members: power, corrections, the blind baseline, and one-sided propensities."""
 
 import dataclasses
 import itertools
@@ -98,7 +98,7 @@ def test_one_sided_propensities_never_make_a_guess_impossible():
 
 
 # theory:zero-run#blind-baseline
-def test_the_gate_blocks_a_refuted_propensity(rng):
+def test_a_refuted_propensity_withholds_the_number(rng):
     truth = ground_truth.ShiftedMembers(0.0, 2000, 2.0, bayes=True)
     honest = truth.sample(rng)
     flat = MemberScores(

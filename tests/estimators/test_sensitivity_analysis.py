@@ -1,4 +1,4 @@
-"""The tau question: the blind gate, the tau that it shows, and the bound as a function of tau."""
+"""The tau question: the blind baseline, the tau that it shows, and the bound as a function of tau."""
 
 import itertools
 from dataclasses import replace
@@ -24,7 +24,7 @@ def guesses(right, wrong, *, shift=0.0, **more):
 
 
 # theory:observational#blind-baseline
-def test_gate_of_tau_0_is_the_exact_path():
+def test_control_of_tau_0_is_the_exact_path():
     assert estimators.refute(BLIND_VALUES, [guesses(505, 495)]).outcome == "passed"
     found = estimators.refute(BLIND_VALUES, [guesses(600, 400)], how="with features")
     assert found.refuted
@@ -35,7 +35,7 @@ def test_gate_of_tau_0_is_the_exact_path():
 
 @pytest.mark.parametrize("tau", [0.05, 0.2])
 # theory:observational#blind-baseline
-def test_gate_of_a_larger_tau_is_a_binomial_tail(tau):
+def test_control_of_a_larger_tau_is_a_binomial_tail(tau):
     found = estimators.null_p_value(guesses(650, 350, shift=tau))
     assert found == pytest.approx(stats.binom.sf(649, 1000, (1.0 + tau) / 2.0))
     assert estimators.null_p_value(guesses(500, 500, shift=tau)) == 1.0
@@ -60,7 +60,7 @@ def test_several_parts_are_paid_for():
     assert estimators.visible_shift([part, part]) > estimators.visible_shift(part) > 0.0
 
 
-def test_gate_of_propensities():
+def test_control_of_propensities():
     coins = np.arange(400) % 2 == 0
     evidence = MemberScores(
         scores=np.where(coins, 1.0, -1.0),

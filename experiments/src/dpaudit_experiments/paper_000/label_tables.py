@@ -82,7 +82,7 @@ def people(sizes: Sizes, seed: int, execution: Execution) -> Cells:
 
 
 def summed_up(name: str, epsilon: float, lines: NDArray[np.float64]) -> dict[str, Any]:
-    """One mechanism at one epsilon: medians of bounds where the gate was open, means of estimates over all games."""
+    """One mechanism at one epsilon: medians of bounds where the control passed, means of estimates over all games."""
     column = dict(zip(MEASURED, lines.T, strict=True))
     shown = column["withheld"] == 0.0
 
@@ -216,7 +216,7 @@ def _epsilons(rows: Rows) -> list[float]:
 
 
 def _word(confirmed: bool, rows: Rows) -> str:
-    """Too few games with an open gate tell nothing, whatever the numbers say."""
+    """Too few games whose control passed tell nothing, whatever the numbers say."""
     few = any(row["games"] - row["withheld"] < row["games"] / 2 for row in rows)
     return TOO_SMALL if few else said(confirmed)
 
@@ -229,9 +229,9 @@ def _over(rows: Rows, key: str) -> tuple[bool, str]:
     limit = allowed_over(max(shown, 1))
     withheld = max(row["withheld"] for row in rows)
     words = (
-        f"at epsilon 1 and below a mechanism has a bound above epsilon in at most {worst[key]} of {shown} games with "
-        f"an open gate (so many independent games would allow {limit}; these share rows and a proxy); the gate was "
-        f"closed in at most {withheld} games of a line"
+        f"at epsilon 1 and below a mechanism has a bound above epsilon in at most {worst[key]} of {shown} games whose "
+        f"control passed (so many independent games would allow {limit}; these share rows and a proxy); the control "
+        f"refuted in at most {withheld} games of a line"
     )
     return worst[key] <= limit, words
 
@@ -357,7 +357,7 @@ def text_judged(rows: Rows) -> Judged:
     why = (
         f"the paper's numbers here: label inference {label:.2f}, difficulty calibration {difficulty:.2f}, RMIA "
         f"{rmia:.2f}; the order is {'the same' if rmia > label > difficulty else 'another'} (nearly as much is taken "
-        f"as 0.75 of RMIA, far less as half of label inference); median bounds: {bounds}; the gate was closed in "
+        f"as 0.75 of RMIA, far less as half of label inference); median bounds: {bounds}; the control refuted in "
         f"{by['label inference']['withheld']} of {by['label inference']['games']} games"
     )
     return _word(rmia > label >= 0.75 * rmia and difficulty <= 0.5 * label, [by["label inference"]]), why

@@ -388,7 +388,7 @@ class NoisyProxy:
         )
 
     def __call__(self, seed: int) -> list[float]:
-        """The paper's sweep, what our audit says, and whether its gate closed."""
+        """The paper's sweep, what our audit says, and whether its control refuted."""
         game = self.game(seed)
         found = audit(game, seed=seed, delta=0.0)
         sweep = estimators.epsilon_from_canaries(
@@ -576,7 +576,8 @@ FIGURES = {
     ),
     "noisy-proxy": Figure(
         "A target that memorises nothing",
-        "Ours, not the paper's: with a noisy proxy the paper's way reports leakage that is not there; a gate stops it.",
+        "Ours, not the paper's: with a noisy proxy the paper's way reports leakage that is not there; a control stops "
+        "it.",
         noisy_rows,
         noisy_judged,
         noisy_sizes,

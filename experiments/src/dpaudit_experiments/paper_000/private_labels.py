@@ -2,12 +2,12 @@
 
 One game is a fresh split of the rows into members and non-members, a fresh training, and fresh coins; the proxy is
 trained once, on rows that are in no game. Every number comes in two kinds: a bound (likelihood ratio, a guess path, at
-95%, if the blind gate is open), and the paper's own number (its score, the Gaussian family, the largest of 100 shares
+95%, if the control passed), and the paper's own number (its score, the Gaussian family, the largest of 100 shares
 of guesses, averaged over plays of one model), which is an estimate.
 
 Games of one mechanism share a pool of rows and a proxy, so they are not independent of each other; those of PATE-FM
 share teachers and members too. Which rows are the pool is fixed; the seed decides everything else. The proxies'
-learners were chosen after their gates were seen on rows of the pool, which nothing here pays for.
+learners were chosen after their controls were seen on rows of the pool, which nothing here pays for.
 
 Membership is another relation, substitution of a record, than replacement of a label. A label's epsilon does not limit
 it, so bounds on the two stand side by side and are never compared.

@@ -10,7 +10,7 @@ find; the score is its loss. Four audits of each pair:
 
 | non-members | what |
 |---|---|
-| shifted | of the other source: `origin="later"` or `"domain"`, with a propensity model and its gate |
+| shifted | of the other source: `origin="later"` or `"domain"`, with a propensity model and its blind baseline |
 | like | of the members' own source, and still audited as given, with the same kind of propensity model |
 | like, split | the same rows as the random hold-out that they are: no propensity needed |
 | placebo | of the other source, and a model of the same source that never saw the members: nothing to find |
@@ -69,7 +69,7 @@ PAIRS = {
     "film reviews, 50 components": Pair("reviews", "domain", Logistic(), ("shifted",)),
     "made up": Pair("made up", "later", Logistic()),
 }
-"""50 components are the paper's; those of all 384 columns, and their penalty, were chosen for a gate that opens."""
+"""50 components are the paper's; those of all 384 columns, and their penalty, were chosen for a control that passes."""
 REVEALING = "Census, revealing columns"
 
 
@@ -208,7 +208,7 @@ def halved(rows: Drawn, model: Memoriser) -> ZeroRun:
 
 
 def audited(game: ZeroRun, seed: int) -> list[float]:
-    """mu and epsilon (0 where withheld), whether withheld, the gate's p, rows, AUC, and columns that are named."""
+    """mu and epsilon (0 where withheld), whether withheld, the control's p, rows, AUC, and columns that are named."""
     found = audit(game, seed=seed, delta=DELTA)
     results = {result.check.id: result for result in found.checks}
     named = results["leaking-features"].numbers["names"] if "leaking-features" in results else ()
@@ -283,7 +283,7 @@ def bound_rows(scale: Any, seed: int, execution: Execution) -> Rows:
                     **_spread(values["bounds"]),
                     "withheld": int(values["withheld"].sum()),
                     "columns_named": ", ".join(columns),
-                    "smallest_gate_p": float(values["p_value"].min()),
+                    "smallest_control_p": float(values["p_value"].min()),
                     "rows": int(np.median(values["rows"])),
                     "auc_estimate": float(np.median(values["auc"])),
                     "train_accuracy": float(np.median(seen.accuracy[:, 0])) if arm != "placebo" else None,
