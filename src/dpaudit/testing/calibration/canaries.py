@@ -73,7 +73,7 @@ def _member_cells(confidence: float) -> Iterable[Cell]:
     replaced = partial(epsilon, delta=0.0, guesses=every)
     yield Cell("epsilon_from_members", "conditional, Fixed(fraction=1.0)", signs, signs.total, replaced)
     refuted = partial(_refuted, confidence=confidence)
-    yield Cell("refute_propensity", "blind attack", blind, 0.0, refuted)
+    yield Cell("propensity_p_value", "blind baseline", blind, 0.0, refuted)
 
 
 def _refuted(evidence: MemberScores, *, confidence: float) -> float:
@@ -97,7 +97,7 @@ def _pair_cells(confidence: float) -> Iterable[Cell]:
         bound = partial(_region_part, part=part, guesses=strategy, confidence=confidence)
         yield Cell("panoramia", words, truth, getattr(truth, part), bound)
     asserted = partial(_asserted, c=0.5, confidence=confidence)
-    yield Cell("panoramia", "GuessPath, epsilon at the true closeness", off, 1.0, asserted)
+    yield Cell("panoramia", "GuessPath, epsilon at the true divergence", off, 1.0, asserted)
 
 
 def _region_part(evidence: PairedScores, *, part: str, guesses: Any, confidence: float) -> float:

@@ -130,7 +130,7 @@ class ObservedNumbers(Named):
 
 def third_cells(confidence: float = 0.95) -> list[Cell]:
     """Every estimator of observational audits against the truth that applies, and the forms that must fail."""
-    return [*_label_cells(confidence), *_gate_cells(confidence)]
+    return [*_label_cells(confidence), *_blind_cells(confidence)]
 
 
 def _label_cells(confidence: float) -> Iterable[Cell]:
@@ -146,19 +146,19 @@ def _label_cells(confidence: float) -> Iterable[Cell]:
     yield cell(ObservedNumbers(4.0), "GuessPath(), observational", guesses=path)
     yield cell(ObservedLabels(4.0, rows=2000, off=0.0005, told="tau"), "three fractions, observational", guesses=grid)
     ratio = ObservedLabels(1.0, rows=500, off=0.1, told="ratio")
-    yield cell(ratio, "GuessPath(), log-ratios of true to proxy law", quick=150, guesses=path)
+    yield cell(ratio, "GuessPath(), log-ratios of true to proxy distribution", quick=150, guesses=path)
     yield cell(ObservedLabels(0.5, off=0.1), "GuessPath(), tau taken as 0", "fail", guesses=path)
 
 
-def _gate_cells(confidence: float) -> Iterable[Cell]:
+def _blind_cells(confidence: float) -> Iterable[Cell]:
     exact, moved = ObservedLabels(1.0, rows=300), ObservedLabels(1.0, rows=300, off=0.1, told="tau")
     refuted = partial(_refuted, confidence=confidence)
     shown = partial(_shown_beyond, confidence=confidence)
-    yield Cell("refute_proxy", "tau = 0, a true proxy is refuted", BlindLabels(exact), 0.0, refuted, quick=150)
-    yield Cell("refute_proxy", "a true tau is refuted", BlindLabels(moved), 0.0, refuted, quick=150)
+    yield Cell("null_p_value", "tau = 0, a true proxy is refuted", BlindLabels(exact), 0.0, refuted, quick=150)
+    yield Cell("null_p_value", "a true tau is refuted", BlindLabels(moved), 0.0, refuted, quick=150)
     yield Cell("least_shift", "tau shown beyond the true one", BlindLabels(moved), 0.0, shown, quick=150)
     wrong = BlindLabels(ObservedLabels(1.0, rows=300, off=0.3))
-    yield Cell("refute_proxy", "a proxy off by 0.3 is refuted", wrong, 0.0, refuted, "fail", quick=150)
+    yield Cell("null_p_value", "a proxy off by 0.3 is refuted", wrong, 0.0, refuted, "fail", quick=150)
 
 
 def _refuted(found: tuple[Play, float], *, confidence: float) -> float:
