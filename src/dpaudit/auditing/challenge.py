@@ -30,7 +30,7 @@ from dpaudit import _validate as check
 from dpaudit import estimators
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, filled, unique
-from dpaudit.attacks import baselines as blind_attacks
+from dpaudit.attacks import baselines
 from dpaudit.bounds import LowerBound, Relation
 from dpaudit.counterfactuals import Categorical
 from dpaudit.estimators.members import INDEPENDENT
@@ -69,8 +69,8 @@ STEPS, A_STEP = 1000, 0.01
 """Errors of the log-odds that are tried."""
 REFUTES = (
     "Refuted at {confidence:percent} confidence{over} (p = {p_value:p}): members can be told from non-members without "
-    "the model better than the published propensities say. If the listed conditions hold, the published number may not "
-    "be attributed to the model."
+    "the model better than the published propensities say. If the listed assumptions hold, the published number may "
+    "not be attributed to the model."
 )
 OVER = " over {attempts} attempts"
 DOES_NOT_REFUTE = (
@@ -88,7 +88,7 @@ ERRORS = (
 )
 AT_BEST = "at best, if off by no more than {allowed_error:down}"
 LEAKS = "where members part from the published propensities: {feature}"
-CONDITION = "condition: {assumption}"
+RESTS_ON = "assumption: {assumption}"
 PAID = (
     "{tests}, at level {level:g}. Whoever tries several challengers, columns or seeds on one record must count them "
     "all in `attempts`, which share the error between them."
@@ -192,7 +192,7 @@ class Challenge:
         lines += self._bounds(filled(UNDER_THEIRS, {"assumption": THEIRS}), self.under_challenger)
         lines += self._left()
         lines += [filled(LEAKS, {"feature": feature}) for feature in self.leaking_features]
-        lines += [filled(CONDITION, {"assumption": one}) for one in self.assumptions]
+        lines += [filled(RESTS_ON, {"assumption": one}) for one in self.assumptions]
         return printable("\n".join([who, *(f"  {line}" for line in lines), self._paid(), self.sentence]))
 
     def _bounds(self, held: str, bounds: Sequence[LowerBound]) -> list[str]:
@@ -458,15 +458,15 @@ def _by_features(seen: MemberScores, values: NDArray[Any], names: tuple[str, ...
     units = seen.reduced()
     rows, _ = propensities.prepared(values if seen.group is None else _averaged(seen.group, values), units.member)
     odds = _log_odds(units)
-    parts = blind_attacks.blind_members(units, odds, rows, seed=seed)
+    parts = baselines.blind_members(units, odds, rows, seed=seed)
     if not parts:
         raise InputError(f"`features` need more audited rows for two folds of both groups, got {len(rows)}.")
     rates = special.expit(odds)
     distribution = Categorical(np.stack([1.0 - rates, rates], axis=1))
     named = dict(zip(columns, rows.T, strict=True))
     shown = [str(one) for one in diagnostics.leaking_columns(named, units.member)]
-    for one in blind_attacks.leaking_features(distribution, units.member.astype(np.int64), rows, list(columns)):
-        own = one.feature == blind_attacks.OWN_PREDICTION
+    for one in baselines.leaking_features(distribution, units.member.astype(np.int64), rows, list(columns)):
+        own = one.feature == baselines.OWN_PREDICTION
         shown.append(str(replace(one, feature=OWN_FEATURE) if own else one))
     words = filled(BY_FEATURES, {"columns": len(columns), "plural": "s" if len(columns) > 1 else ""})
     return _Attack(parts=parts, words=words, leaking_features=tuple(shown))

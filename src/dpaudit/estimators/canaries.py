@@ -322,7 +322,7 @@ class _Inverted:
 
 
 def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **what: object) -> LowerBound:
-    conditions = (*conditions_of(evidence), *what.pop("assumptions", ()))  # type: ignore[misc]
+    assumptions = (*conditions_of(evidence), *what.pop("assumptions", ()))  # type: ignore[misc]
     sizes = {"rows": evidence.scores.size, "population": evidence.population}
     notes = [found.note] if found.note else []
     if evidence.shift > 0.0 and found.guesses:
@@ -337,8 +337,8 @@ def _bound(evidence: CanaryScores, found: _Inverted, *, confidence: float, **wha
         confidence=confidence,
         relation=evidence.relation,
         method=found.method,
-        guarantee=guarantee_of(conditions, estimate=found.estimate),
-        assumptions=conditions,
+        guarantee=guarantee_of(assumptions, estimate=found.estimate),
+        assumptions=assumptions,
         theta=found.theta,
         guesses=found.guesses,
         correct=found.correct,

@@ -410,7 +410,7 @@ def _from_members(
     else:
         theta, capped, words, p_value, ceiling = _composed(name, found, strategy, family, delta, alpha, overlap)
     converted, conversion = (theta, ()) if pure else convert(family, theta, delta)
-    conditions = (*conditions_of(as_given, log_odds_error, overlap), *conversion)
+    assumptions = (*conditions_of(as_given, log_odds_error, overlap), *conversion)
     return LowerBound(
         epsilon=converted,
         delta=delta,
@@ -418,7 +418,7 @@ def _from_members(
         relation=evidence.relation,
         method=filled(METHOD, {"correction": correction}),
         guarantee="conditional",
-        assumptions=conditions,
+        assumptions=assumptions,
         mu=None if pure else theta,
         theta=theta,
         parameter=family.parameter,

@@ -85,7 +85,7 @@ def renyi_from_outputs(
     if not isinstance(cuts, int | str) or cuts not in (2, "all"):
         raise InputError(f"`cuts` must be 2 or 'all', got {cuts!r}.")
     queries = evidence.present.shape[0]
-    conditions = evidence.conditions + ((ANSWERS_INDEPENDENT,) if compose and queries > 1 else ())
+    assumptions = evidence.conditions + ((ANSWERS_INDEPENDENT,) if compose and queries > 1 else ())
     if compose and queries > 1 and not evidence.independent:
         raise InputError(
             "answers that share random teachers do not compose: their divergences may exceed the joint one.",
@@ -115,8 +115,8 @@ def renyi_from_outputs(
         confidence=confidence,
         relation=evidence.relation,
         method=filled(METHOD, {"name": name, "method": method, "added": ", queries added" if compose else ""}),
-        guarantee=guarantee_of(conditions, estimate=method != "exact"),
-        assumptions=conditions,
+        guarantee=guarantee_of(assumptions, estimate=method != "exact"),
+        assumptions=assumptions,
         selection=words,
         unit=evidence.unit,
         references=REFERENCES,

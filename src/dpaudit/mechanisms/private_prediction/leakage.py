@@ -38,7 +38,7 @@ SHARED = "answers that share random teachers do not compose: the sum of their di
 
 LEAKED = (
     "this attack instance leaks epsilon {epsilon:down3} to {above:up3} at delta {delta:g}   {guarantee}, {answers:,} "
-    "answer{plural}, {relation} of one record{conditions}"
+    "answer{plural}, {relation} of one record{assumptions}"
 )
 IF = ", if {assumption}"
 
@@ -69,8 +69,8 @@ class Leaked:
     def __str__(self) -> str:
         names = ("epsilon", "above", "delta", "guarantee", "answers", "relation")
         shown = {name: getattr(self, name) for name in names}
-        conditions = "".join(filled(IF, {"assumption": one}) for one in self.assumptions)
-        return filled(LEAKED, {**shown, "plural": "s" if self.answers > 1 else "", "conditions": conditions})
+        assumptions = "".join(filled(IF, {"assumption": one}) for one in self.assumptions)
+        return filled(LEAKED, {**shown, "plural": "s" if self.answers > 1 else "", "assumptions": assumptions})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
