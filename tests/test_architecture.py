@@ -46,6 +46,12 @@ def test_files_are_read_in_one_sitting(path):
     assert len(path.read_text().splitlines()) <= 600
 
 
+def test_so_are_tests_and_experiments():
+    folders = [Path(__file__).parent, *(DOCS.parent / "experiments" / name for name in ("src", "tests"))]
+    files = [path for folder in folders for path in folder.rglob("*.py")]
+    assert [path.name for path in files if len(path.read_text().splitlines()) > 600] == []
+
+
 def test_dp_accounting_stays_in_accounting():
     for path in ROOT.rglob("*.py"):
         assert path == ROOT / "accounting" / "events.py" or "dp_accounting" not in path.read_text()
