@@ -178,6 +178,26 @@ def measured(self, **how):
     return replace(found, results=(da.assumptions.CheckResult(check=UNHEARD, outcome="measured"),))
 
 
+def sharing(self, *, runner, **how):
+    """Two maps with one store: the second finds the runs of the first."""
+    found = MultiRun.play(self, runner=runner, **how)
+    ((more,),) = runner.map(lambda job: [job], [0.5])
+    return replace(found, evidence=(replace(found.only, present=found.only.present + more),))
+
+
+def counting(self, *, runner, **how):
+    """A run depends on how many this process has made before it, and after a kill that begins anew."""
+    made = []
+
+    def work(job):
+        made.append(job)
+        return [float(len(made))]
+
+    later = runner.map(work, range(4))[-1][0]
+    found = MultiRun.play(self, runner=replace(runner, store=None), **how)
+    return replace(found, evidence=(replace(found.only, present=found.only.present + later),))
+
+
 def assumed(self, **how):
     found = MultiRun.play(self, **how)
     return replace(found, evidence=(replace(found.only, assumptions=(ELSEWHERE,)),))
@@ -188,6 +208,8 @@ def assumed(self, **how):
     [
         ({"plan": lambda self, seed: plan_of(self, leave_out=("width",))}, "the field `width` moves the fingerprint"),
         ({"plan": lambda self, seed: {**plan_of(self), "score": self.score}}, "`plan` is plain JSON"),
+        ({"play": sharing}, "a play that was killed and resumed is the same play"),
+        ({"play": counting}, "a play that was killed and resumed is the same play"),
         ({"coins": restless}, "the coins are fixed before the play"),
         ({"coins": lambda self, seed: np.arange(16) % 2 == 0}, "another seed gives other coins"),
         ({"purpose": ""}, "coins are tossed if and only if they have a purpose"),

@@ -6,9 +6,11 @@ import copy
 import json
 import math
 import random
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from dpaudit._validate import InputError
 from dpaudit.assumptions import filled
 from dpaudit.auditing.audit import declared_ids, undeclared_checks
 from dpaudit.bounds import Relation
-from dpaudit.execution import Execution
+from dpaudit.execution import Execution, RunStore
 from dpaudit.games import Play, Runner, commitment, evidences_of, fingerprint, is_game
 from dpaudit.games.multi_run import Score
 
@@ -86,7 +88,7 @@ def _mechanism_checks(mechanism: Any, dataset: Any, seeds: tuple[int, int]) -> I
 
 
 def check_game(game: Any, *, seeds: tuple[int, int] = (1, 2), others: Mapping[str, Any] | None = None) -> None:
-    """Raise `ConformanceError` unless a game keeps the `Game` protocol; it is played three times, so give a small one.
+    """Raise `ConformanceError` unless a game keeps the `Game` protocol; it is played six times, so give a small one.
 
     Whatever a field says must move the plan, or two different audits pass for one: each field is changed by itself, to
     a value that `others` gives by the field's name, or to one near its own.
@@ -113,6 +115,7 @@ def _game_checks(game: Any, seeds: tuple[int, int], others: dict[str, Any]) -> I
     if game.purpose:
         yield "another seed gives other coins", lambda: not _same(game.coins(first), game.coins(second))
         yield "another seed gives another play", lambda: _seen(played(first)) != _seen(played(second))
+    yield "a play that was killed and resumed is the same play", lambda: _resumes(game, first, _seen(played(first)))
     yield "the coins are fixed before the play", lambda: _coins_stay(game, first)
     yield (
         "coins are tossed if and only if they have a purpose",
@@ -149,9 +152,30 @@ def _as_many(game: Any, other: Any) -> bool:
     return bool(other.attempts == game.attempts)
 
 
-def _play(game: Any, seed: int) -> Play:
-    found: Play = game.play(seed=seed, runner=Runner(Execution(workers=1)))
+def _play(game: Any, seed: int, store: RunStore | None = None) -> Play:
+    found: Play = game.play(seed=seed, attempt=0, runner=Runner(Execution(workers=1), store))
     return found
+
+
+def _resumes(game: Any, seed: int, wanted: list[Any]) -> bool:
+    """Whether it is this play while its runs are kept, and again from what a kill leaves of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "runs"
+
+        def kept() -> list[Any]:
+            with RunStore(path, plan=fingerprint(game, seed)) as store:
+                return _seen(_play(game, seed, store))
+
+        same = kept() == wanted
+        return same and (not _killed(path) or kept() == wanted)
+
+
+def _killed(path: Path) -> bool:
+    """Leave half of the kept runs and the beginning of the next, as a kill would; false where there are none."""
+    header, *runs = path.read_bytes().splitlines(keepends=True)
+    half = len(runs) // 2
+    path.write_bytes(header + b"".join(runs[:half]) + b"".join(runs[half:])[:9])
+    return bool(runs)
 
 
 def _frozen(game: Any) -> bool:
