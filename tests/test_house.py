@@ -498,6 +498,13 @@ def test_theory_of_assumptions_and_checks_resolves():
     assert {one.theory for one in listed} - {""} <= known
 
 
+def test_every_bound_cites_its_theorem():
+    known = {f"theory:{chapter}#{name}" for chapter, name in anchors()}
+    cited = [bound.theory for audit in audits() for bound in audit.bounds]
+    assert cited
+    assert set(cited) <= known
+
+
 def test_chapters_name_assumptions_that_exist():
     """Under "Assumptions" stand ids; two are of the design, and no bound prints them."""
     known = set(rules.assumptions()) | {"fair-memberships", "random-split"}

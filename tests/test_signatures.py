@@ -3,7 +3,7 @@ table of the reference.
 
 For every game of `GAMES`: the keys of its table are the parameters of its maker, and those are what its docstring
 documents; nothing is read past the signature; a value of a wrong type is one sentence; and a table is the same game
-from a file, from pandas, polars and Arrow.
+from a file, from pandas, polars and Arrow. Every game is played by one signature, too.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from dpaudit import InputError, attacks, games
 from dpaudit.auditing.plan import CONTEXT, MAKERS, Claim, described, documented, load_config, settings_of
 from dpaudit.auditing.settings import Settings
 from dpaudit.execution import Execution
-from dpaudit.games import GAMES, ZeroRun
+from dpaudit.games import GAMES, Game, ZeroRun
 from dpaudit.mechanisms.dpsgd import DPSGDConfig
 from tests.external.user import answers, score, scores
 
@@ -100,6 +100,12 @@ def test_the_reference_has_every_setting(name):
         assert meaning.replace("\\|", "|") == described(maker)[key] != ""
         assert (default == "required") == (value is inspect.Parameter.empty)
         assert default.strip('`"') == str(value) or not isinstance(value, str | float)
+
+
+@pytest.mark.parametrize("game", GAMES, ids=lambda game: game.__name__)
+def test_there_is_one_way_to_play(game):
+    """Names, kinds, defaults and annotations of the Protocol, to the letter."""
+    assert inspect.signature(game.play) == inspect.signature(Game.play)
 
 
 def test_every_game_has_a_key():
