@@ -70,6 +70,17 @@ def once(found):
         assert page.count(str(one)) == 1, one.id
 
 
+def test_every_theorem_is_printed_once():
+    """From a printed number to its page, theorem and function."""
+    found = contradicted()
+    (line,) = (line for line in str(found).splitlines() if line.startswith("Proof: "))
+    cited = [bound.theory for bound in found.bounds]
+    assert line == f"Proof: {', '.join(dict.fromkeys(cited))} in the documentation."
+    assert len(cited) > 1
+    assert all(one.startswith("theory:") for one in cited)
+    assert "Proof: " not in str(text.written(replace(found, bounds=()))), "a number that is withheld has none"
+
+
 def test_assumptions_are_printed_once(tmp_path):
     found = contradicted()
     assert found.outcome is da.Outcome.CONTRADICTED_IF

@@ -55,7 +55,6 @@ DIGEST = "sha256 {digest}"
 ADJACENCY = "{relation} of one {unit}"
 CONFIDENCE = "{confidence:percent} for the verdict, and for each bound on its own"
 CONDITION = "fail if {condition}"
-PROOF = "Proof: {theory} in the documentation."
 REACH = "An audit of this size could have shown {parameter} up to about {ceiling:down}."
 AXIS = "{lower}; claimed: {claim}; ceiling: {ceiling}."
 NOT_DRAWN = "The claim is not drawn: it is about something else."
@@ -182,7 +181,7 @@ def _bound_lines(lines: list[str], bound: Any) -> list[str]:
     """A bound with its assumptions by number, how it was found, and its remarks."""
     how = [part for part in (getattr(bound, "size", None), getattr(bound, "method", None), bound.selection) if part]
     reach = [filled(REACH, {"parameter": name, "ceiling": value}) for name, value in bound.ceilings.items()]
-    proof = [filled(PROOF, {"theory": bound.theory})] if bound.theory else []
+    proof = [filled(text.PROOF, {"theory": bound.theory})] if bound.theory else []
     return [*lines, "; ".join(how), *getattr(bound, "notes", ()), *reach, *proof]
 
 

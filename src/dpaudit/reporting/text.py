@@ -42,6 +42,7 @@ TRIED = {
 REPEATED = "recalibration"
 """The check that stands, measured, before the results of each further attempt."""
 ASSUMES = "Assumptions:"
+PROOF = "Proof: {theory} in the documentation."
 DECIDING = {Outcome.WITHHELD: "withhold", Outcome.BROKEN: "fail"}
 """Outcomes whose sentence is that of a check, by what follows where the check refutes."""
 
@@ -61,11 +62,11 @@ def written(audit: Audit) -> Audit:
         "assumptions": [_assumption(number, one, audit) for number, one in enumerate(audit.assumptions, 1)],
         "next_steps": [step.text for step in audit.next_steps],
     }
-    return audit.with_text({**parts, "lines": _lines(parts)})
+    return audit.with_text({**parts, "lines": _lines(parts, _proof(audit))})
 
 
-def _lines(parts: dict[str, Any]) -> list[str]:
-    """What a terminal prints: the numbers, what was found, what it rests on, what would change it."""
+def _lines(parts: dict[str, Any], proof: list[str]) -> list[str]:
+    """What a terminal prints: the numbers, what was found, what it rests on, its theorems, what would change it."""
     stated = [line for lines in parts["bounds"] for line in (lines[0], *(f"  {text}" for text in lines[1:]))]
     stated += [text for text in (parts["claim"], parts["condition"]) if text]
     assumed = [ASSUMES, *(f"  {text}" for text in parts["assumptions"])] if parts["assumptions"] else []
@@ -76,8 +77,16 @@ def _lines(parts: dict[str, Any]) -> list[str]:
         parts["verdict"],
         *parts["checks"],
         *assumed,
+        *proof,
         *parts["next_steps"],
     ]
+
+
+def _proof(audit: Audit) -> list[str]:
+    """Where the theorems of all bounds are proved, each named once."""
+    bounds = [*audit.bounds, *(entry["bound"] for entry in audit.comparisons)]
+    found = dict.fromkeys(bound.theory for bound in bounds if bound.theory)
+    return [filled(PROOF, {"theory": ", ".join(found)})] if found else []
 
 
 def _said_by_verdict(audit: Audit) -> CheckResult | None:
