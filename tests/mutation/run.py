@@ -61,7 +61,7 @@ class Result:
 
     id: str
     status: str
-    """killed, SURVIVED, stale, no mutant or too slow; for unchanged sources green or RED."""
+    """killed, SURVIVED, stale, no mutant or too slow; for unchanged sources green, RED or too slow."""
     words: str
     seconds: float
 
@@ -120,7 +120,8 @@ class Harness:
             code, words = self._tested(copy, test, only, sum(m.seconds for m in named))
         finally:
             self._free.put(copy)
-        return Result(id=test, status="RED" if code else "green", words=words, seconds=time.monotonic() - started)
+        status = "too slow" if code is None else "RED" if code else "green"
+        return Result(id=test, status=status, words=words, seconds=time.monotonic() - started)
 
     def _changed(self, mutant: Mutant) -> Result:
         started, copy = time.monotonic(), self._free.get()

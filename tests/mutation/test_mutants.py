@@ -70,6 +70,10 @@ def test_tests_that_fail_without_any_change_are_called_red(tmp_path):
     (tmp_path / "test_red.py").write_text("def test_red():\n    assert False\n")
     found, _ = Harness(tmp_path, tmp_path / "copies", processes=1).run([planted(new="return 2", test="test_red.py")])
     assert (found.status, found.fine) == ("RED", False)
+    (tmp_path / "test_red.py").write_text("import time\n\ndef test_red():\n    time.sleep(60)\n")
+    endless = planted(new="return 2", test="test_red.py", seconds=1.0)
+    found, _ = Harness(tmp_path, tmp_path / "others", processes=1).run([endless])
+    assert (found.status, found.fine) == ("too slow", False), "what does not end is not green"
 
 
 def test_the_command_line_ends_with_1_on_a_survivor(monkeypatch, capsys):
