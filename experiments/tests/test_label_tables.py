@@ -78,7 +78,7 @@ def test_every_part_of_a_claim_can_fail(judged, changes):
 def test_withheld_bounds_tell_nothing(judged):
     word, why = judged(audited(**{"ALIBI|1.0|withheld": 15}))
     assert word == "too small to tell"
-    assert "closed in at most 15 games" in why
+    assert "refuted in at most 15 games" in why
     assert "of 20 games" in why or "of 5 games" in why
 
 
