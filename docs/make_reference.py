@@ -127,7 +127,6 @@ def render() -> str:
         "attacks",
         "counterfactuals",
         "fitted.propensity",
-        "fitted.diagnostics",
         "fitted.generators",
         "fitted.encoders",
         "inputs.models",

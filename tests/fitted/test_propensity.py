@@ -9,9 +9,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from dpaudit import InputError
+from dpaudit.attacks import LeakingColumn, leaking_columns
 from dpaudit.fitted import propensity
-from dpaudit.fitted.diagnostics import LeakingColumn, leaking_columns, overlap
-from dpaudit.fitted.propensity import Boosted, Classifier, Logistic, cross_fitted, limits
+from dpaudit.fitted.propensity import Boosted, Classifier, Logistic, cross_fitted, limits, overlap
 
 
 def groups(rows, columns=6, apart=1.0, seed=0, share=0.5):

@@ -225,7 +225,7 @@ def test_gaps_and_numbers_of_many_values_may_reveal():
     member = np.arange(2000) < 1000
     some = np.where(rng.random(2000) < 0.5, np.nan, rng.normal(size=2000))
     columns = {"told": np.where(member, rng.normal(size=2000), np.nan), "some": some, "none": np.full(2000, np.nan)}
-    assert [one.column for one in da.fitted.diagnostics.leaking_columns(columns, member)] == ["told"]
+    assert [one.column for one in da.attacks.leaking_columns(columns, member)] == ["told"]
 
 
 # ------------------------------------------------------------------------------------------------------- from the shell

@@ -1,7 +1,13 @@
 """Attacks: canaries and scores of training runs (paper 001), scores beside a reference, blind baselines (paper 000)."""
 
 from dpaudit.attacks import prediction
-from dpaudit.attacks.baselines import LeakingFeature, blind_distribution, leaking_features
+from dpaudit.attacks.baselines import (
+    LeakingColumn,
+    LeakingFeature,
+    blind_distribution,
+    leaking_columns,
+    leaking_features,
+)
 from dpaudit.attacks.canaries import (
     Reference,
     adversarial_natural,
@@ -37,6 +43,7 @@ from dpaudit.attacks.scores import (
 __all__ = [
     "REFERENCE_ATTACKS",
     "Displacement",
+    "LeakingColumn",
     "LeakingFeature",
     "LogitDifference",
     "Reference",
@@ -51,6 +58,7 @@ __all__ = [
     "crafted_input",
     "difficulty_calibration",
     "inner_product",
+    "leaking_columns",
     "leaking_features",
     "least_confident",
     "least_updated",

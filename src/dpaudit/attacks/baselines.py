@@ -3,7 +3,7 @@
 `blind_distribution` learns the distribution of the true values from the *other half* of the rows, starting from the
 proxy, and is scored as the audited model is. If it can tell true values from the proxy's, so could anybody, and nothing
 that an attack with the model finds may be put down to the model. `leaking_features` names the columns where proxy and
-truth part.
+truth part, `leaking_columns` those that give membership away.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from dpaudit.assumptions import filled
+from dpaudit import _validate as check
+from dpaudit.assumptions import Check, filled
 from dpaudit.counterfactuals import (
     LEAST,
     Categorical,
@@ -42,7 +43,25 @@ OF_THE_PROXY = (
 OF_BOTH = "cross-fitted on the proxy and {columns} feature column{plural}"
 OWN_PREDICTION = "the proxy's own prediction"
 """What the proxy is called among the features."""
+SEPARATES = "column {column!r} separates members from non-members exactly"
+GIVES_AWAY = "column {column!r} gives the membership of {share:down0}% of the rows away"
 LEAKS = "{feature}, {where} ({z:+.1f} standard errors)"
+PURE = 20
+"""Rows of one value that must all be of one group before it is called revealing."""
+REVEALS = 0.5
+"""Share of all rows with such values from which on a column is named."""
+NOT_THE_MODEL = ", so what the attack finds may not be attributed to the model."
+LEAKING = Check(
+    id="leaking-features",
+    measured="Membership can be read off the features: {columns:list}.",
+    refuted="The features tell members from non-members exactly: {columns:list}" + NOT_THE_MODEL,
+    remedy=(
+        "If column {names:list} came about by how the rows were collected, and not by who they are, leave them out; "
+        "what is left must then say all there is about membership."
+    ),
+    refutes="no-hidden-factor",
+    theory="theory:zero-run#composition",
+)
 
 
 def blind_distribution(
@@ -291,3 +310,41 @@ def _bins(column: NDArray[Any], residual: NDArray[Any], variance: NDArray[Any]) 
 def _largest(found: dict[str, tuple[str, float]], most: int) -> list[LeakingFeature]:
     ranked = sorted(found.items(), key=lambda entry: -abs(entry[1][1]))
     return [LeakingFeature(name, where, z) for name, (where, z) in ranked[:most]]
+
+
+@dataclass(frozen=True)
+class LeakingColumn:
+    """A column that gives membership away: rows with values that only one group has."""
+
+    column: str
+    share: float
+
+    @property
+    def exactly(self) -> bool:
+        return self.share == 1.0
+
+    def __str__(self) -> str:
+        return filled(SEPARATES if self.exactly else GIVES_AWAY, {"column": self.column, "share": 100.0 * self.share})
+
+
+def leaking_columns(columns: dict[str, NDArray[Any]], member: Any) -> list[LeakingColumn]:
+    """The columns in which at least half of the rows have a value that only members, or only non-members, have.
+
+    Values are taken as they are where each is common, and numbers of many values in twenty bins.
+    """
+    bits = check.booleans("member", member)
+    found = []
+    for name, column in columns.items():
+        values = np.asarray(column)
+        check.same_length(column=values, member=bits)
+        codes = np.unique(values.astype(str) if values.dtype == object else values, return_inverse=True)[1].ravel()
+        if codes.max() + 1 > len(bits) / PURE and values.dtype.kind in "fiu":
+            there = np.isfinite(values)  # gaps are a value of their own: they may tell the groups apart as well
+            cuts = np.unique(np.quantile(values[there], np.linspace(0.05, 0.95, 19))) if there.any() else values[:0]
+            codes = np.where(there, np.searchsorted(cuts, values, side="right"), cuts.size + 1)
+        size, ones = np.bincount(codes), np.bincount(codes, bits)
+        pure = (size >= PURE) & ((ones == 0) | (ones == size))
+        share = float(size[pure].sum() / len(bits))
+        if share >= REVEALS:
+            found.append(LeakingColumn(name, share))
+    return sorted(found, key=lambda one: -one.share)

@@ -35,7 +35,6 @@ from dpaudit.bounds import LowerBound, Relation
 from dpaudit.counterfactuals import Categorical
 from dpaudit.estimators.members import INDEPENDENT
 from dpaudit.evidence import MemberScores, load_evidence
-from dpaudit.fitted import diagnostics
 from dpaudit.fitted import propensity as propensities
 from dpaudit.record import Audit, load_audit, plain, printable
 
@@ -464,7 +463,7 @@ def _by_features(seen: MemberScores, values: NDArray[Any], names: tuple[str, ...
     rates = special.expit(odds)
     distribution = Categorical(np.stack([1.0 - rates, rates], axis=1))
     named = dict(zip(columns, rows.T, strict=True))
-    shown = [str(one) for one in diagnostics.leaking_columns(named, units.member)]
+    shown = [str(one) for one in baselines.leaking_columns(named, units.member)]
     for one in baselines.leaking_features(distribution, units.member.astype(np.int64), rows, list(columns)):
         own = one.feature == baselines.OWN_PREDICTION
         shown.append(str(replace(one, feature=OWN_FEATURE) if own else one))

@@ -11,8 +11,8 @@ is a member or not with probability 1/2 each, whatever the sizes of the groups. 
 resamples as one array program. `cross_fitted` needs no second set of rows, but its propensities depend on the audited
 memberships (theory:zero-run#estimated), so whatever rests on them says so.
 
-A wrong propensity model makes an audit lie, and no sample can prove one right. `diagnostics` shows
-where it is in trouble; `estimators.null_p_value` tries to refute it.
+A wrong propensity model makes an audit lie, and no sample can prove one right. `overlap` shows where it is in trouble;
+`estimators.null_p_value` tries to refute it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,11 @@ __all__ = [
     "FittedClassifier",
     "FittedLogistic",
     "Logistic",
+    "Overlap",
     "Propensity",
     "cross_fitted",
     "limits",
+    "overlap",
     "prepared",
     "standard_errors",
 ]  # fmt: skip
@@ -55,6 +57,8 @@ BLOCK = 50
 """Resamples that are fitted together."""
 TOLERANCE, SETTLED = 1e-8, 1e-5
 """How far slopes may still move: of a fit, and of a resample, which differs from the next by a hundred times that."""
+SHARES = (0.0, 0.01, 0.05)
+"""Shares of each group that an overlap may leave out."""
 LOGISTIC = "L2 logistic regression, C = {strength:g}, of at most {components} components{calibrated}"
 CLASSIFIER = "{name}{calibrated}"
 TREES = "boosted trees{calibrated}"
@@ -499,3 +503,69 @@ def limits(log_odds: Any, *, clip: float = 0.0) -> Matrix:
 
 
 # ---------------------------------------------------------------------------------------------------------- diagnostics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """How far members and non-members can be told apart by their propensities; estimates, all of them.
+
+    Attributes
+    ----------
+    auc
+        Of the propensity as a guess of membership; 0.5 where the groups are alike.
+    effective
+        Kish's effective number of rows of each group (members, non-members) under inverse-propensity weights.
+    edges, members, others
+        Histogram of the propensities.
+    eta
+        For each share of `SHARES`: the largest eta with all but that share of each group in [eta, 1 - eta]. With its
+        share as delta_ds it is what the composition needs.
+    predicted, observed, rows
+        The calibration curve, in bins of equal size.
+    """
+
+    auc: float
+    effective: tuple[float, float]
+    edges: tuple[float, ...]
+    members: tuple[int, ...]
+    others: tuple[int, ...]
+    eta: tuple[float, ...]
+    predicted: tuple[float, ...]
+    observed: tuple[float, ...]
+    rows: tuple[int, ...]
+
+    @property
+    def error(self) -> float:
+        """The mean distance of predicted from observed, over the bins."""
+        return float(np.average(np.abs(np.subtract(self.predicted, self.observed)), weights=self.rows))
+
+
+def overlap(log_odds: Any, member: Any, *, bins: int = 20) -> Overlap:
+    """Diagnostics of propensities on rows that they were not fitted to."""
+    odds, bits = np.asarray(log_odds, dtype=np.float64), check.booleans("member", member)
+    check.same_length(log_odds=odds, member=bits)
+    rates = special.expit(odds)
+    edges = np.linspace(0.0, 1.0, check.count("bins", bins, low=2) + 1)
+    inside = np.minimum(rates, 1.0 - rates)
+    eta = [min(float(np.quantile(inside[group], share, method="lower")) for group in (bits, ~bits)) for share in SHARES]
+    order = np.argsort(rates, kind="stable")
+    parts = [part for part in np.array_split(order, 10) if part.size]
+    ranks = np.searchsorted(np.sort(odds), odds, side="left") + np.searchsorted(np.sort(odds), odds, side="right")
+    ones, zeros = int(bits.sum()), int((~bits).sum())
+    auc = (float(ranks[bits].sum()) / 2.0 + ones / 2.0 - ones * (ones + 1) / 2.0) / (ones * zeros)
+    return Overlap(
+        auc=auc,
+        effective=(_kish(1.0 / rates[bits]), _kish(1.0 / (1.0 - rates[~bits]))),
+        edges=tuple(float(edge) for edge in edges),
+        members=tuple(int(n) for n in np.histogram(rates[bits], edges)[0]),
+        others=tuple(int(n) for n in np.histogram(rates[~bits], edges)[0]),
+        eta=tuple(eta),
+        predicted=tuple(float(rates[part].mean()) for part in parts),
+        observed=tuple(float(bits[part].mean()) for part in parts),
+        rows=tuple(int(part.size) for part in parts),
+    )
+
+
+def _kish(weights: NDArray[np.float64]) -> float:
+    bounded = np.minimum(weights, 1e12)
+    return float(bounded.sum() ** 2 / (bounded**2).sum())

@@ -29,13 +29,12 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, Check, CheckResult, as_assumptions, filled
 from dpaudit.attacks import baselines
+from dpaudit.attacks.baselines import LEAKING, NOT_THE_MODEL
 from dpaudit.bounds import Relation, relation
 from dpaudit.evidence import ONE_ROW_A_UNIT, MemberScores, thin
 from dpaudit.execution import one_thread, stream
-from dpaudit.fitted import diagnostics
 from dpaudit.fitted import propensity as propensities
-from dpaudit.fitted.diagnostics import LEAKING, NOT_THE_MODEL, OVERLAP, Overlap
-from dpaudit.fitted.propensity import Logistic
+from dpaudit.fitted.propensity import Logistic, Overlap
 from dpaudit.games import _zero_run_table as reading
 from dpaudit.games._zero_run_table import Units, Uses, check_origin, check_settings, slope
 from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
@@ -112,6 +111,17 @@ BLIND_MEMBERS = Check(
     ),
     level=0.05,
     theory="theory:zero-run#blind-baseline",
+)
+OVERLAP = Check(
+    id="overlap",
+    measured=(
+        "The propensities tell members from non-members with AUC {auc:.2f}. Every row's membership probability is "
+        "about {nearest:.2g} or more away from 0 and 1; for {share:.0%} of each group it is {most:.2g} or more. "
+        "Weighed by them, the groups are worth {members:,.0f} and {others:,.0f} rows (estimates)."
+    ),
+    refuted="The features tell members from non-members exactly" + NOT_THE_MODEL,
+    refutes="propensity-model",
+    theory="theory:zero-run#composition",
 )
 
 
@@ -473,7 +483,7 @@ class ZeroRun:
             **self._common(seed),
         )
         blind = Control(check=BLIND_MEMBERS, evidence=lambda: self._blind(evidence, guessed, odds, seed))
-        overlap = diagnostics.overlap(odds[audited], units.member[audited])
+        overlap = propensities.overlap(odds[audited], units.member[audited])
         return Play(
             evidence=(evidence,), controls=(blind,), results=(self._overlapping(overlap), *self._leaking(units))
         )
@@ -486,9 +496,9 @@ class ZeroRun:
             numbers={
                 "auc": found.auc,
                 "eta": list(found.eta),
-                "shares": list(diagnostics.SHARES),
+                "shares": list(propensities.SHARES),
                 "nearest": found.eta[0],
-                "share": 1.0 - diagnostics.SHARES[1],
+                "share": 1.0 - propensities.SHARES[1],
                 "most": found.eta[1],
                 "members": found.effective[0],
                 "others": found.effective[1],
@@ -516,7 +526,7 @@ class ZeroRun:
         columns: dict[str, Any] = dict(zip(self.feature_names, units.features.T, strict=True))
         if self.columns is not None:  # texts have no mean, so a unit is known by its first row
             columns = {name: np.asarray(column)[units.first] for name, column in self.columns.items()}
-        found = diagnostics.leaking_columns(columns, units.member)
+        found = baselines.leaking_columns(columns, units.member)
         if not found:
             return ()
         exactly = any(one.exactly for one in found)

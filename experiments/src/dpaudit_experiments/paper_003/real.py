@@ -34,8 +34,7 @@ from dpaudit.auditing import audit
 from dpaudit.bounds import LowerBound, Outcome, Relation
 from dpaudit.evidence import CanaryScores
 from dpaudit.execution import Execution, distinct_seeds, one_thread, stream
-from dpaudit.fitted import diagnostics
-from dpaudit.fitted.propensity import Logistic
+from dpaudit.fitted.propensity import Logistic, overlap
 from dpaudit.games import ZeroRun
 from dpaudit_experiments import data
 from dpaudit_experiments.common.figure import Judged, Rows, Sizes, allowed_over, said
@@ -389,7 +388,7 @@ class Overlapping:
             for arm in _compared(pair):
                 game = game_of(pair, arm, drawn(source, self.scale.rows, seed), None, source.names)
                 rows = game.parts(seed)[1]
-                seen = diagnostics.overlap(game.log_odds(seed)[rows], game.units.member[rows], bins=BINS)
+                seen = overlap(game.log_odds(seed)[rows], game.units.member[rows], bins=BINS)
                 found += [seen.auc, *seen.effective, *map(float, seen.members), *map(float, seen.others)]
         return found
 
