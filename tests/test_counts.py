@@ -22,10 +22,10 @@ CEILINGS = {
     "upward imports": 0,
 }
 FILES = {
-    "zero-run, a loss in a CSV": 32,
-    "multi-run, score(world, seed)": 28,
-    "PANORAMIA, a table": 33,
-    "observational, a table": 34,
+    "zero-run, a loss in a CSV": 31,
+    "multi-run, score(world, seed)": 27,
+    "PANORAMIA, a table": 31,
+    "observational, a table": 32,
 }
 """Files that a walk enters; the aim is 22, 16, 20 and 22."""
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from dpaudit import accounting, estimators, gdp_epsilon, mechanisms
-from dpaudit.estimators import _paths, _recursion, analyses, canaries, thresholds
+from dpaudit import _binomial, accounting, estimators, gdp_epsilon, mechanisms
+from dpaudit.estimators import analyses, canaries, thresholds
 from dpaudit.testing import calibration, ground_truth
 from dpaudit.tradeoff import (
     ApproximateDP,
@@ -137,7 +137,9 @@ def test_no_power_from_the_largest_shift_on():
         c = int(rng.integers(r // 2 + 1, r + 1))
         tau = estimators.tau_max(canaries=m, guesses=r, correct=c)
         assert canaries.one_run_p_value(m, r, c, 0.0, tau) > 0.05
-        assert not _recursion.rejects(Mixed(Gaussian(0.0), tau + 1e-9).g, canaries=m, guesses=r, correct=c, level=0.05)
+        assert not _binomial.recursion_rejects(
+            Mixed(Gaussian(0.0), tau + 1e-9).g, canaries=m, guesses=r, correct=c, level=0.05
+        )
 
 
 def test_asymptote_for_independent_canaries():
@@ -163,7 +165,10 @@ def test_right_guesses_of_one_run():
     assert found == printed("one-run#pure", "100 of 100 right: {}")
     same = {"canaries": 1000, "guesses": 1000, "correct": 760}
     expected = printed("one-run#f-dp", "c = 760: {}, where the binomial tail is {} (")
-    assert (_recursion.p_value(ApproximateDP(1.0).g, **same), stats.binom.sf(759, 1000, special.expit(1.0))) == expected
+    assert (
+        _binomial.recursion_p_value(ApproximateDP(1.0).g, **same),
+        stats.binom.sf(759, 1000, special.expit(1.0)),
+    ) == expected
     found = estimators.one_run_mu(canaries=1000, guesses=200, correct=175)
     assert found == printed("one-run#f-dp", "`one_run_mu(1000, 200, 175)` = {}")
     terms = tuple(canaries.one_run_p_value(3, 3, 1, 0.2, 1.09e-4, term) for term in ("published", "knapsack"))
@@ -213,7 +218,7 @@ def test_excess_under_prior_odds():
     q = pi * (1.0 - pi)
     assert np.allclose(both, q * (1.0 + grow) / (grow + q * (grow - 1.0) ** 2))
     assert np.all(both <= 1.0 / (1.0 + grow) + 1e-12)
-    assert _paths.excess(1, 0.7, 1.0) == pytest.approx(1.0 / (1.0 + math.exp(0.7)))
+    assert _binomial.excess(1, 0.7, 1.0) == pytest.approx(1.0 / (1.0 + math.exp(0.7)))
 
 
 def test_tampering_keeps_the_curve():
@@ -346,20 +351,20 @@ def test_planned_guesses_are_near_the_table():
 )
 def test_steps_at_the_decision_boundary(name, curve, monkeypatch):
     """theory:power#cost: each step but the last asks whether the rest can be spared."""
-    steps, asked = 0, _recursion._settles_below
+    steps, asked = 0, _binomial._settles_below
 
     def counted(*args, **how):
         nonlocal steps
         steps += 1
         return asked(*args, **how)
 
-    monkeypatch.setattr(_recursion, "_settles_below", counted)
+    monkeypatch.setattr(_binomial, "_settles_below", counted)
 
     def decided(guesses, correct):
         nonlocal steps
         steps = 1
         same = {"canaries": guesses, "guesses": guesses, "correct": correct, "level": 0.05}
-        return _recursion.rejects(curve.g, **same), steps
+        return _binomial.recursion_rejects(curve.g, **same), steps
 
     found = []
     for guesses in (100_000, 1_000_000):

@@ -69,7 +69,7 @@ def test_only_public_names(path):
     [
         ("from dpaudit import _validate", "dpaudit._validate"),
         ("from dpaudit._files import write", "dpaudit._files"),
-        ("from dpaudit.estimators import _paths", "dpaudit.estimators._paths"),
+        ("from dpaudit import _binomial", "dpaudit._binomial"),
         ("from dpaudit.estimators.thresholds import band_level", "dpaudit.estimators.thresholds.band_level"),
         ("from dpaudit.mechanisms.dpsgd import sampling\nsampling.keyed", "dpaudit.mechanisms.dpsgd.sampling.keyed"),
         ("import dpaudit as da\nda.nothing", "dpaudit.nothing"),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
 import dpaudit as da
-from dpaudit import CanaryScores, estimators, tradeoff
-from dpaudit.estimators import _paths, analyses, canaries, thresholds
+from dpaudit import CanaryScores, _binomial, estimators, tradeoff
+from dpaudit.estimators import analyses, canaries, thresholds
 from dpaudit.estimators.thresholds import Band, EProcess, Fixed, FractionGrid, GuessPath, HeldOut, RankGrid, Uncorrected
 from dpaudit.testing import ground_truth
 from tests.conftest import gaussian_runs, noisy_canaries
@@ -157,7 +157,7 @@ def test_path_p_value_against_enumeration():
             seen = min(stats.binom.sf(sum(bits[:n]) - 1, n, p) for n in ranks)
             if seen <= min(tails) * (1 + 1e-9):
                 exact += p ** sum(bits) * (1 - p) ** (12 - sum(bits))
-        found = _paths.p_value(ranks, correct, epsilon=0.8, slack=lambda e: 0.0)
+        found = _binomial.path_p_value(ranks, correct, epsilon=0.8, slack=lambda e: 0.0)
         assert exact <= found <= exact * (1 + 1e-6)
 
 
@@ -172,11 +172,11 @@ def test_path_inversion_is_the_plain_scan_of_the_grid():
         correct = [int(bits[:n].sum()) for n in ranks]
 
         def slack(epsilon, m=m):
-            return _paths.excess(m, epsilon, 1e-4)
+            return _binomial.excess(m, epsilon, 1e-4)
 
-        quick, _ = _paths.invert(ranks, correct, alpha=0.05, slack=slack)
+        quick, _ = _binomial.invert_path(ranks, correct, alpha=0.05, slack=slack)
         index = 0
-        while index < 2500 and _paths.p_value(ranks, correct, epsilon=index * 0.01, slack=slack) <= 0.05:
+        while index < 2500 and _binomial.path_p_value(ranks, correct, epsilon=index * 0.01, slack=slack) <= 0.05:
             index += 1
         assert quick == pytest.approx(max(0, index - 1) * 0.01)
 
@@ -192,9 +192,9 @@ def test_wealth_over_the_hull_is_the_wealth_over_all_ranks():
     rng = np.random.default_rng(6)
     for _ in range(20):
         path = np.concatenate([[0], np.cumsum(rng.random(300) < rng.uniform(0.5, 0.95))])
-        n, c = _paths.extreme_points(path)
-        every = max(0.0, _paths.log_wealth(np.arange(1, 301), path[1:], 0.5))  # only wealth above 1 ever decides
-        assert every - 0.15 <= max(0.0, _paths.log_wealth(n, c, 0.5)) <= every
+        n, c = _binomial.extreme_points(path)
+        every = max(0.0, _binomial.log_wealth(np.arange(1, 301), path[1:], 0.5))  # only wealth above 1 ever decides
+        assert every - 0.15 <= max(0.0, _binomial.log_wealth(n, c, 0.5)) <= every
 
 
 def test_guess_order():
@@ -387,8 +387,8 @@ def sorted_canaries(right, wrong, **more):
 
 
 def test_excess_by_hand():
-    assert _paths.excess(100, math.log(3.0), 0.02) == pytest.approx(0.5)
-    assert _paths.excess(100, 0.0, 0.02) == pytest.approx(1.0)
+    assert _binomial.excess(100, math.log(3.0), 0.02) == pytest.approx(0.5)
+    assert _binomial.excess(100, 0.0, 0.02) == pytest.approx(1.0)
 
 
 def test_shift_composes_with_delta():
@@ -402,7 +402,7 @@ def test_shift_composes_with_delta():
     ranks = GuessPath().ranks(200)
     correct = [min(rank, 160) for rank in ranks]
     for epsilon in (0.0, 1.0, 3.0):
-        plain = _paths.p_value(ranks, correct, epsilon=epsilon, slack=lambda e: 0.0)
+        plain = _binomial.path_p_value(ranks, correct, epsilon=epsilon, slack=lambda e: 0.0)
         assert path.p_value(epsilon) == pytest.approx(min(1.0, plain + 200 * both / (1 + math.exp(epsilon))), rel=1e-9)
 
 
@@ -450,7 +450,7 @@ def test_wealth_has_mean_one_under_its_hypothesis():
     """Over all numbers of right guesses among n: what the bets win on average is nothing, for any mixture of them."""
     for n, epsilon in ((1, 0.0), (7, 0.5), (30, 2.0)):
         distribution = stats.binom(n, special.expit(epsilon))
-        wealth = [math.exp(_paths.log_wealth(np.array([n]), np.array([c]), epsilon)) for c in range(n + 1)]
+        wealth = [math.exp(_binomial.log_wealth(np.array([n]), np.array([c]), epsilon)) for c in range(n + 1)]
         assert float(distribution.pmf(np.arange(n + 1)) @ wealth) == pytest.approx(1.0)
 
 
@@ -464,9 +464,9 @@ def test_a_path_that_is_quickly_rejected_pays_delta():
                 return 2.0 * half / (1.0 + math.exp(epsilon))
 
             steps = 0
-            while _paths.p_value(ranks, ranks, epsilon=0.01 * steps, slack=slack) <= 0.05:
+            while _binomial.path_p_value(ranks, ranks, epsilon=0.01 * steps, slack=slack) <= 0.05:
                 steps += 1
-            found, _ = _paths.invert(ranks, ranks, alpha=0.05, slack=slack)
+            found, _ = _binomial.invert_path(ranks, ranks, alpha=0.05, slack=slack)
             assert found == pytest.approx(0.01 * max(0, steps - 1))
             assert (found > 1.0) == (half < 0.05)
 
@@ -480,9 +480,9 @@ def test_wealth_puts_back():
 
 
 def test_inversion_returns_the_rejecting_end():
-    assert _paths.scan(lambda theta: theta <= 0.305) == (pytest.approx(0.30), False)
-    assert _paths.scan(lambda theta: theta < 0.0) == (0.0, False)
+    assert _binomial.scan(lambda theta: theta <= 0.305) == (pytest.approx(0.30), False)
+    assert _binomial.scan(lambda theta: theta < 0.0) == (0.0, False)
     for edge in (0.1, 1.2345, 17.0):
-        found, capped = _paths.bisect(lambda theta, edge=edge: theta <= edge, cap=50.0)
+        found, capped = _binomial.bisect(lambda theta, edge=edge: theta <= edge, cap=50.0)
         assert edge * (1 - 1e-5) - 1e-5 < found <= edge
         assert not capped

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dpaudit as da
-from dpaudit import NotComparable, Outcome, OutputCounts, UpperBound, accounting, judge
+from dpaudit import NotComparable, Outcome, OutputCounts, UpperBound, _binomial, accounting, judge
 from dpaudit.assumptions import p_value as two_digits
-from dpaudit.estimators import _paths, _recursion, members
+from dpaudit.estimators import members
 from dpaudit.estimators.analyses import plan_test
 from dpaudit.estimators.runs import fisher_p_value
 from dpaudit.estimators.thresholds import Cut, GuessPath, guesses_from_canaries
@@ -183,13 +183,13 @@ def test_shift_is_paid_for_by_a_claim(rng):
     number = plan_test(canaries=400, claim=curve, shift=tau)
     mixed = Mixed(Gaussian(1.0), tau)
     counts = {"canaries": 400, "guesses": number, "correct": ranked.correct(number)}
-    assert judge(evidence, curve).p_value == pytest.approx(_recursion.p_value(mixed.g, **counts), rel=1e-6)
+    assert judge(evidence, curve).p_value == pytest.approx(_binomial.recursion_p_value(mixed.g, **counts), rel=1e-6)
 
     evidence = noisy_canaries(rng, mu=2.0, canaries=400, relation="label", shift=1e-4)
     pair = UpperBound(epsilon=1.5, delta=1e-5, relation="label")
     ranks = GuessPath().ranks(400)
     correct = [guesses_from_canaries(evidence).correct(rank) for rank in ranks]
-    plain = _paths.p_value(ranks, correct, epsilon=1.5, slack=lambda epsilon: 0.0)
+    plain = _binomial.path_p_value(ranks, correct, epsilon=1.5, slack=lambda epsilon: 0.0)
     both = 1.0 - (1.0 - 1e-5) * (1.0 - 1e-4)
     assert judge(evidence, pair).p_value == pytest.approx(min(1.0, plain + 400 * both / (1 + np.exp(1.5))), rel=1e-6)
 

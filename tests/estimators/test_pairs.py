@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import dpaudit as da
-from dpaudit import PairedScores, estimators
-from dpaudit.estimators import _paths
+from dpaudit import PairedScores, _binomial, estimators
 from dpaudit.estimators.thresholds import EProcess, Fixed, GuessPath
 from dpaudit.testing import ground_truth
 from tests.conftest import gaussian_runs
@@ -118,7 +117,7 @@ def test_region_against_a_naive_twin():
             return 0.5 * 600 * bad / (1.0 + math.exp(x))
 
         steps = 0
-        while _paths.p_value(ranks, correct, epsilon=0.01 * steps, slack=slack) <= level:
+        while _binomial.path_p_value(ranks, correct, epsilon=0.01 * steps, slack=slack) <= level:
             steps += 1
         return 0.01 * max(0, steps - 1)
 

@@ -20,8 +20,7 @@ left of a bound if counterfactual values are off: `epsilon_by_shift`, `least_shi
 `bootstrapped_from_members`. Paper 003's algorithms as printed, for comparison: `as_published_from_members`.
 """
 
-from dpaudit._binomial import lower_limit, upper_limit
-from dpaudit.estimators._paths import bisect
+from dpaudit._binomial import bisect, lower_limit, upper_limit
 from dpaudit.estimators.analyses import judge, null_p_value, plan_guesses, refute
 from dpaudit.estimators.as_published import as_published_from_members
 from dpaudit.estimators.bootstrap import Bootstrap, bootstrapped_from_members

@@ -28,11 +28,12 @@ from typing import Any
 
 import numpy as np
 
+from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError, choice
 from dpaudit.assumptions import Assumption, Check, CheckResult, filled
 from dpaudit.bounds import CURVE_FAMILY, GAUSSIAN_ASSUMPTION, Bound, UpperBound, Verdict, check_comparable, decide
-from dpaudit.estimators import _paths, canaries, figures, members, outputs, pairs, runs, sensitivity_analysis
+from dpaudit.estimators import canaries, figures, members, outputs, pairs, runs, sensitivity_analysis
 from dpaudit.estimators.canaries import curve_rejected, invert_recursion
 from dpaudit.estimators.thresholds import (
     Cut,
@@ -210,13 +211,14 @@ def _test_of_canaries(evidence: CanaryScores, claim: UpperBound, *, confidence: 
     evidence = needs_coins("judge", evidence)
     curve, ranked = claim.hypothesis, guesses_from_canaries(evidence)
     m, pair = ranked.canaries, _as_pair(claim.hypothesis)
-    slack = partial(_paths.excess, m, delta=canaries.shifted_delta(0.0 if pair is None else pair.slack, evidence.shift))
+    delta = canaries.shifted_delta(0.0 if pair is None else pair.slack, evidence.shift)
+    slack = partial(_binomial.excess, m, delta=delta)
     if pair is not None and slack(pair.eps) < (1.0 - confidence) / 2.0:  # the whole path of guesses, delta in full
         ranks, epsilon = GuessPath().ranks(m), pair.eps
         seen, perfect = [ranked.correct(rank) for rank in ranks], ranks
         return (
-            _paths.p_value(ranks, seen, epsilon=epsilon, slack=slack),
-            _paths.p_value(ranks, perfect, epsilon=epsilon, slack=slack),
+            _binomial.path_p_value(ranks, seen, epsilon=epsilon, slack=slack),
+            _binomial.path_p_value(ranks, perfect, epsilon=epsilon, slack=slack),
         )
     number = plan_test(canaries=m, claim=claim, confidence=confidence, shift=evidence.shift)
     found = (canaries.curve_p_value(curve, m, number, c, evidence.shift) for c in (ranked.correct(number), number))

@@ -25,7 +25,6 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import filled
 from dpaudit.bounds import LowerBound
-from dpaudit.estimators import _paths
 from dpaudit.estimators.canaries import invert_recursion
 from dpaudit.estimators.members import REFERENCES, conditions_of, needs_members, overlap_of, signed_guesses
 from dpaudit.estimators.thresholds import MemberGuesses
@@ -98,7 +97,7 @@ def as_published_from_members(
 
 def _largest(rejected: Callable[[float], bool]) -> float:
     """The largest point of the grid that is rejected, whatever happens below it; 0 where none is."""
-    points = np.arange(1, round(_paths.GRID_CAP / _paths.GRID_STEP) + 1) * _paths.GRID_STEP
+    points = np.arange(1, round(_binomial.GRID_CAP / _binomial.GRID_STEP) + 1) * _binomial.GRID_STEP
     return float(max((point for point in points if rejected(float(point))), default=0.0))
 
 
@@ -159,4 +158,4 @@ def _algorithm_9(found: MemberGuesses, r: int, alpha: float) -> float:
     def rejected(epsilon: float) -> bool:
         return _binomial.distribution(special.expit(epsilon + strength[:r])).tail(kept) <= alpha
 
-    return _paths.bisect(rejected, cap=_paths.GRID_CAP, tolerance=1e-4)[0]
+    return _binomial.bisect(rejected, cap=_binomial.GRID_CAP, tolerance=1e-4)[0]

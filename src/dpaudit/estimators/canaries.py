@@ -23,7 +23,6 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, filled
 from dpaudit.bounds import LowerBound, check_family, convert, guarantee_of
-from dpaudit.estimators import _paths, _recursion
 from dpaudit.estimators.thresholds import (
     HELD_OUT_GUESSES,
     NUMBERS,
@@ -122,7 +121,7 @@ def one_run_epsilon(
     def rejected(epsilon: float) -> bool:
         return one_run_p_value(m, r, c, epsilon, delta, delta_term) <= alpha
 
-    high, step = pure, _paths.GRID_STEP
+    high, step = pure, _binomial.GRID_STEP
     low = pure - step
     while low >= 0.0 and not rejected(low):  # every rejected epsilon may be reported: find one near the top
         low, high, step = low - step, low, 2.0 * step
@@ -142,7 +141,7 @@ def one_run_p_value(m: int, r: int, c: int, epsilon: float, delta: float, delta_
     binomial = _binomial.tail(c, r, p)
     if delta == 0.0 or c <= 0:
         return binomial
-    budget = _paths.excess(m, epsilon, delta)
+    budget = _binomial.excess(m, epsilon, delta)
     if delta_term == "full":
         return min(1.0, binomial + budget)
     reach = min(c, math.ceil(max(0.0, c - r * p) + 10.0 * math.sqrt(r * p * (1.0 - p))) + 10)
@@ -188,7 +187,7 @@ def invert_recursion(
     def rejected(theta: float) -> bool:
         return curve_rejected(family.curve(theta), m, r, c, level, shift, early=early)
 
-    return _paths.bisect(rejected, cap=family.cap, tolerance=family.tolerance)
+    return _binomial.bisect(rejected, cap=family.cap, tolerance=family.tolerance)
 
 
 def curve_rejected(
@@ -198,13 +197,13 @@ def curve_rejected(
     shifted = shifted_curve(curve, shift)
     if isinstance(shifted, ApproximateDP) and one_run_p_value(m, r, c, shifted.eps, shifted.slack) <= level:
         return True
-    return _recursion.rejects(shifted.g, canaries=m, guesses=r, correct=c, level=level, early=early)
+    return _binomial.recursion_rejects(shifted.g, canaries=m, guesses=r, correct=c, level=level, early=early)
 
 
 def curve_p_value(curve: TradeOff, m: int, r: int, c: int, shift: float = 0.0) -> float:
     """The smaller of the valid p-values of a curve, for a number of guesses fixed in advance."""
     shifted = shifted_curve(curve, shift)
-    found = _recursion.p_value(shifted.g, canaries=m, guesses=r, correct=c)
+    found = _binomial.recursion_p_value(shifted.g, canaries=m, guesses=r, correct=c)
     if isinstance(shifted, ApproximateDP):
         found = min(found, one_run_p_value(m, r, c, shifted.eps, shifted.slack))
     return found
@@ -371,8 +370,8 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
     m = ranked.canaries
     ranks = strategy.ranks(m)
     correct = [ranked.correct(rank) for rank in ranks]
-    slack = partial(_paths.excess, m, delta=delta)
-    theta, capped = _paths.invert(ranks, correct, alpha=alpha, slack=slack)
+    slack = partial(_binomial.excess, m, delta=delta)
+    theta, capped = _binomial.invert_path(ranks, correct, alpha=alpha, slack=slack)
     best = _best_rank(ranks, correct, theta)
     return _Inverted(
         theta=theta,
@@ -384,13 +383,13 @@ def _by_path(evidence: CanaryScores, strategy: GuessPath, delta: float, alpha: f
         correct=correct[best],
         ceiling=_path_ceiling(tuple(ranks), delta, alpha, m),
         note=_too_large(m, delta, alpha),
-        test=lambda epsilon: _paths.p_value(ranks, correct, epsilon=epsilon, slack=slack),
+        test=lambda epsilon: _binomial.path_p_value(ranks, correct, epsilon=epsilon, slack=slack),
     )
 
 
 @lru_cache(maxsize=256)
 def _path_ceiling(ranks: tuple[int, ...], delta: float, alpha: float, m: int) -> float:
-    return _paths.ceiling(ranks, alpha=alpha, slack=partial(_paths.excess, m, delta=delta))
+    return _binomial.path_ceiling(ranks, alpha=alpha, slack=partial(_binomial.excess, m, delta=delta))
 
 
 def _best_rank(ranks: list[int], correct: list[int], theta: float) -> int:
@@ -400,17 +399,16 @@ def _best_rank(ranks: list[int], correct: list[int], theta: float) -> int:
 
 
 def _too_large(m: int, delta: float, alpha: float) -> str | None:
-    return (
-        "delta, with the shift, is too large for this many canaries" if _paths.excess(m, 0.0, delta) >= alpha else None
-    )
+    spent = _binomial.excess(m, 0.0, delta) >= alpha
+    return "delta, with the shift, is too large for this many canaries" if spent else None
 
 
 def _by_wealth(evidence: CanaryScores, strategy: EProcess, delta: float, alpha: float) -> _Inverted:
     ranked = guesses_from_canaries(evidence)
     m = ranked.canaries
-    n, c = _paths.extreme_points(ranked.path())
-    slack = partial(_paths.excess, m, delta=delta)
-    theta, capped = _paths.invert_wealth(n, c, alpha=alpha, slack=slack)
+    n, c = _binomial.extreme_points(ranked.path())
+    slack = partial(_binomial.excess, m, delta=delta)
+    theta, capped = _binomial.invert_wealth(n, c, alpha=alpha, slack=slack)
     return _Inverted(
         theta=theta,
         capped=capped,
@@ -419,14 +417,14 @@ def _by_wealth(evidence: CanaryScores, strategy: EProcess, delta: float, alpha: 
         theory="theory:sequential#guess-wealth",
         ceiling=_wealth_ceiling(m, delta, alpha),
         note=_too_large(m, delta, alpha),
-        test=lambda epsilon: _paths.wealth_p_value(n, c, epsilon=epsilon, slack=slack),
+        test=lambda epsilon: _binomial.wealth_p_value(n, c, epsilon=epsilon, slack=slack),
     )
 
 
 @lru_cache(maxsize=256)
 def _wealth_ceiling(m: int, delta: float, alpha: float) -> float:
     every = np.array([m])
-    return _paths.invert_wealth(every, every, alpha=alpha, slack=partial(_paths.excess, m, delta=delta))[0]
+    return _binomial.invert_wealth(every, every, alpha=alpha, slack=partial(_binomial.excess, m, delta=delta))[0]
 
 
 def _by_counts(evidence: CanaryScores, strategy: Fixed | FractionGrid, delta: float, alpha: float) -> _Inverted:
@@ -475,7 +473,7 @@ def _by_free_count(evidence: CanaryScores, r: int, delta: float, alpha: float, w
     if delta == 0.0:
         theta, capped = _one(m, r, c, 0.0, alpha), False
     else:
-        theta, capped = _paths.scan(lambda epsilon: p_value(epsilon) <= alpha)
+        theta, capped = _binomial.scan(lambda epsilon: p_value(epsilon) <= alpha)
     return _Inverted(
         theta=theta,
         capped=capped,

@@ -29,7 +29,6 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, Check, CheckResult, filled
 from dpaudit.bounds import LowerBound, Relation, convert
-from dpaudit.estimators import _paths
 from dpaudit.estimators.canaries import invert_recursion, one_run_epsilon, shifted_delta
 from dpaudit.estimators.thresholds import (
     NUMBERS,
@@ -191,9 +190,10 @@ def largest_log_odds_error(
     alpha, least = 1.0 - check.confidence(confidence), check.number("above", above, low=0.0)
 
     found = signed_guesses(ready, 0.0)
-    ranks, slack = GuessPath().ranks(found.correct.size), _paths.excess(found.correct.size, least, check.delta(delta))
+    ranks = GuessPath().ranks(found.correct.size)
+    slack = _binomial.excess(found.correct.size, least, check.delta(delta))
     wider = lru_cache(maxsize=4)(lambda error: SignedPath(_widened(ready, found, error), ranks))
-    largest, _ = _paths.scan_path(
+    largest, _ = _binomial.scan_path(
         len(ranks),
         lambda error: wider(error).smallest(least),
         lambda error, tail: wider(error).crossing(least, tail),
@@ -345,7 +345,7 @@ def least_epsilon(curve: TradeOff, m: int, alpha: float) -> float:
     """
 
     def small(epsilon: float) -> bool:
-        return _paths.excess(m, epsilon, curve.delta(epsilon)) <= alpha / 4.0
+        return _binomial.excess(m, epsilon, curve.delta(epsilon)) <= alpha / 4.0
 
     if small(0.0):
         return 0.0
@@ -366,7 +366,7 @@ def curve_p_values(
     m = found.correct.size
     path = SignedPath(found, GuessPath().ranks(m))
     epsilon = least_epsilon(curve, m, alpha) if pair is None else pair[0]
-    slack = _paths.excess(m, epsilon, curve.delta(epsilon) if pair is None else pair[1])
+    slack = _binomial.excess(m, epsilon, curve.delta(epsilon) if pair is None else pair[1])
     return path.p_value(epsilon, slack), path.perfect().p_value(epsilon, slack)
 
 
@@ -466,8 +466,8 @@ def _gate(
         shift, share = overlap_of(overlap)
         found = signed_guesses(other, 0.0)
         ranks = GuessPath().ranks(found.correct.size)
-        slack = partial(_paths.excess, found.correct.size, delta=share)
-        p_value = _paths.p_value(ranks, found.counts(ranks), epsilon=shift, slack=slack)
+        slack = partial(_binomial.excess, found.correct.size, delta=share)
+        p_value = _binomial.path_p_value(ranks, found.counts(ranks), epsilon=shift, slack=slack)
     if p_value <= 1.0 - confidence:
         raise InputError(
             f"the correction is refuted by the blind baseline (p = {p_value:.2g}): no bound is reported.",
@@ -496,8 +496,8 @@ def _level(gaussian: bool, delta: float | None, m: int, alpha: float, theta: flo
     """The (epsilon, slack) through which a parameter is tested; a function of the size alone, no data."""
     if gaussian:
         epsilon = least_epsilon(Gaussian(theta), m, alpha)
-        return epsilon, _paths.excess(m, epsilon, Gaussian(theta).delta(epsilon))
-    return theta, _paths.excess(m, theta, delta or 0.0)
+        return epsilon, _binomial.excess(m, epsilon, Gaussian(theta).delta(epsilon))
+    return theta, _binomial.excess(m, theta, delta or 0.0)
 
 
 def invert_signed(
@@ -506,13 +506,13 @@ def invert_signed(
     """The signed path on the fixed grid; `near` is where the answer is expected, which saves time alone."""
     m = path.found.correct.size
     level = partial(_level, family is GAUSSIAN, delta, m, alpha)
-    return _paths.scan_path(
+    return _binomial.scan_path(
         looks,
         lambda theta: path.smallest(level(theta)[0]),
         lambda theta, tail: path.crossing(level(theta)[0], tail),
         alpha=alpha,
         slack=lambda theta: level(theta)[1],
-        most=alpha / 4.0 if family is GAUSSIAN else _paths.excess(m, 0.0, delta or 0.0),
+        most=alpha / 4.0 if family is GAUSSIAN else _binomial.excess(m, 0.0, delta or 0.0),
         near=near,
     )
 
@@ -549,9 +549,9 @@ def _composed(
     if family is not GAUSSIAN and isinstance(strategy, GuessPath):
         ranks = strategy.ranks(m)
         total = shifted_delta(delta or 0.0, share)
-        slack = partial(_paths.excess, m, delta=total)
-        theta, capped = _paths.invert(ranks, found.counts(ranks), alpha=alpha, slack=slack)
-        ceiling = _paths.ceiling(ranks, alpha=alpha, slack=slack)
+        slack = partial(_binomial.excess, m, delta=total)
+        theta, capped = _binomial.invert_path(ranks, found.counts(ranks), alpha=alpha, slack=slack)
+        ceiling = _binomial.path_ceiling(ranks, alpha=alpha, slack=slack)
         words = filled(PATH, {"count": len(ranks)})
         return max(0.0, theta - shift), capped, words, None, max(0.0, ceiling - shift)
     if isinstance(strategy, GuessPath):

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from dpaudit import _binomial
 from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, Check, CheckResult, filled, round_up
 from dpaudit.bounds import ALIKE, GENERATOR_DIVERGENCE, WITH_SLACK, PanoramiaRegion
-from dpaudit.estimators import _paths
 from dpaudit.estimators.thresholds import EProcess, GuessPath, Strategy, member_guesses, refuse
 from dpaudit.evidence import PairedScores
 
@@ -115,9 +115,9 @@ def _bound(
         return 0.5 * m * bad * float(special.expit(-x))
 
     if isinstance(strategy, EProcess):
-        return _paths.invert_wealth(*_paths.extreme_points(path), alpha=level, slack=slack)[0]
+        return _binomial.invert_wealth(*_binomial.extreme_points(path), alpha=level, slack=slack)[0]
     ranks = strategy.ranks(m)
-    return _paths.invert(ranks, [int(path[rank]) for rank in ranks], alpha=level, slack=slack)[0]
+    return _binomial.invert_path(ranks, [int(path[rank]) for rank in ranks], alpha=level, slack=slack)[0]
 
 
 # --------------------------------------------------------------------------------------------- beside an audit's bounds
@@ -138,7 +138,7 @@ def baseline_p_value(evidence: PairedScores) -> float:
     evidence = evidence.reduced()
     path, strategy = member_guesses(evidence.baseline, evidence), GuessPath(SMALLEST)
     ranks = strategy.ranks(path.size - 1)
-    return _paths.p_value(
+    return _binomial.path_p_value(
         ranks, [int(path[rank]) for rank in ranks], epsilon=evidence.divergence or 0.0, slack=lambda x: 0.0
     )
 

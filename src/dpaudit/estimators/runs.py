@@ -23,7 +23,6 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import filled
 from dpaudit.bounds import LowerBound, check_family, convert, guarantee_of
-from dpaudit.estimators import _paths
 from dpaudit.estimators.thresholds import (
     Band,
     Cut,
@@ -338,7 +337,7 @@ def _invert(family: Family, cuts: Cuts, alpha: float) -> tuple[float, bool]:
     best, capped = 0.0, False
     promising = sorted(cuts.cuts, key=lambda cut: -_box_mu(*_box(cut, level / 2.0)))
     for cut in promising:
-        best, capped = _paths.bisect(
+        best, capped = _binomial.bisect(
             lambda theta, cut=cut: fisher_p_value(family.curve(theta), cut) <= level,  # type: ignore[misc]
             cap=family.cap,
             tolerance=family.tolerance,

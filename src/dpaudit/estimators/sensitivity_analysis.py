@@ -16,7 +16,6 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Check, CheckResult
 from dpaudit.bounds import Relation
-from dpaudit.estimators import _paths
 from dpaudit.estimators.canaries import one_run_epsilon, shifted_delta
 from dpaudit.estimators.thresholds import (
     FractionGrid,
@@ -50,7 +49,7 @@ def guesses_for(*, canaries: int, delta: float, shift: float = 0.0, confidence: 
     FractionGrid(fractions=(0.3, 0.1, 0.03, 0.01, 0.003))
     """
     m, alpha = check.count("canaries", canaries, low=1), 1.0 - check.confidence(confidence)
-    if _paths.excess(m, 0.0, shifted_delta(check.delta(delta), shift)) <= alpha / 4.0:
+    if _binomial.excess(m, 0.0, shifted_delta(check.delta(delta), shift)) <= alpha / 4.0:
         return GuessPath()
     return _few(m)
 
@@ -77,7 +76,7 @@ def shift_p_value(part: CanaryScores) -> float:
         return counted.all_rows(part.shift)
     ranks = GuessPath().ranks(counted.m)
     right = [counted.correct(rank) for rank in ranks]
-    return _paths.p_value(ranks, right, epsilon=0.0, slack=lambda epsilon: 0.0)
+    return _binomial.path_p_value(ranks, right, epsilon=0.0, slack=lambda epsilon: 0.0)
 
 
 def least_shift(blind: Any, *, confidence: float = 0.95) -> float:

@@ -25,7 +25,6 @@ from dpaudit._validate import InputError
 from dpaudit.assumptions import filled
 from dpaudit.bounds import LowerBound, Relation, UpperBound, Verdict, check_comparable, decide
 from dpaudit.bounds import relation as as_relation
-from dpaudit.estimators import _paths
 
 STREAM_CAP = 10.0
 FIRST_PLAN = 16
@@ -127,7 +126,7 @@ def _kelly(p: Any, q: Any, grow: Any, delta: Any) -> tuple[NDArray[np.float64], 
 
 
 def _grid() -> NDArray[np.float64]:
-    return np.arange(round(STREAM_CAP / _paths.GRID_STEP) + 1, dtype=np.float64) * _paths.GRID_STEP
+    return np.arange(round(STREAM_CAP / _binomial.GRID_STEP) + 1, dtype=np.float64) * _binomial.GRID_STEP
 
 
 def epsilon_from_stream(
@@ -172,7 +171,7 @@ def epsilon_from_stream(
         )
     goal = None
     if until is not None:
-        goal = math.ceil(check.number("until", until, low=0.0, high=STREAM_CAP) / _paths.GRID_STEP - 1e-9)
+        goal = math.ceil(check.number("until", until, low=0.0, high=STREAM_CAP) / _binomial.GRID_STEP - 1e-9)
     for world, score in _pairs(runs):
         state.update(world, score)
         if goal is not None and np.all(state.best[: goal + 1] >= barrier):
@@ -206,11 +205,11 @@ def _bound_of(state: StreamState, barrier: float, confidence: float, relation: R
     _check_coins(state.worlds)
 
     def p_value(epsilon: float) -> float:
-        index = max(0, math.ceil(epsilon / _paths.GRID_STEP - 1e-9))
+        index = max(0, math.ceil(epsilon / _binomial.GRID_STEP - 1e-9))
         return math.exp(-max(0.0, float(state.best[index]))) if index < state.best.size else 1.0
 
-    theta, capped = _paths.scan(
-        lambda epsilon: state.best[round(epsilon / _paths.GRID_STEP)] >= barrier, cap=STREAM_CAP
+    theta, capped = _binomial.scan(
+        lambda epsilon: state.best[round(epsilon / _binomial.GRID_STEP)] >= barrier, cap=STREAM_CAP
     )
     return LowerBound(
         epsilon=theta,
