@@ -178,6 +178,11 @@ def excess(m: int, epsilon: float, delta: float) -> float:
     return m * delta * float(special.expit(-epsilon))
 
 
+def shifted_delta(delta: float, shift: float) -> float:
+    """delta composed with a distance of `shift` in total variation (theory:observational#shift)."""
+    return 1.0 - (1.0 - delta) * (1.0 - shift)
+
+
 def path_p_value(ranks: Sequence[int], correct: Sequence[int], *, epsilon: float, slack: Slack) -> float:
     """P(a path of Bernoulli(sig(epsilon)) guesses looks as extreme at some rank), plus the slack."""
     p = float(special.expit(epsilon))

@@ -393,7 +393,7 @@ def test_excess_by_hand():
 
 def test_shift_composes_with_delta():
     """Either fails: 1 - (1 - delta)(1 - tau), in the function and in every number that is made from the evidence."""
-    assert canaries.shifted_delta(0.1, 0.2) == pytest.approx(0.28)
+    assert _binomial.shifted_delta(0.1, 0.2) == pytest.approx(0.28)
     evidence, both = sorted_canaries(80, 20, shift=2e-4), 1.0 - (1.0 - 1e-4) * (1.0 - 2e-4)
     found = estimators.epsilon_from_canaries(evidence, delta=1e-4, guesses=Fixed(guesses=150))
     expected = estimators.one_run_epsilon(canaries=200, guesses=150, correct=150, delta=both)

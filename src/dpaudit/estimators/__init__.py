@@ -52,12 +52,12 @@ from dpaudit.estimators.runs import (
 )
 from dpaudit.estimators.sensitivity_analysis import (
     epsilon_by_shift,
-    guesses_for,
     largest_shift,
     least_shift,
     visible_shift,
 )
 from dpaudit.estimators.sequential import ClaimStream, StreamState, epsilon_from_stream, judge_stream
+from dpaudit.estimators.thresholds import guesses_for
 
 __all__ = [
     "Bootstrap",

@@ -41,6 +41,7 @@ from dpaudit.estimators.thresholds import (
     GuessPath,
     RankGrid,
     cuts_from_runs,
+    guesses_for,
     guesses_from_canaries,
     needs_coins,
     null_ranks,
@@ -200,7 +201,7 @@ def _bounds_of_canaries(
 ) -> tuple[Bound, ...]:
     """Epsilon by a strategy that delta and the shift leave any power to, and mu."""
     size = evidence.reduced().scores.size
-    guesses = sensitivity_analysis.guesses_for(canaries=size, delta=delta, shift=evidence.shift, confidence=confidence)
+    guesses = guesses_for(canaries=size, delta=delta, shift=evidence.shift, confidence=confidence)
     return (
         canaries.epsilon_from_canaries(evidence, delta=delta, confidence=confidence, guesses=guesses),
         canaries.mu_from_canaries(evidence, delta=_converted(delta), confidence=confidence),
@@ -211,7 +212,7 @@ def _test_of_canaries(evidence: CanaryScores, claim: UpperBound, *, confidence: 
     evidence = needs_coins("judge", evidence)
     curve, ranked = claim.hypothesis, guesses_from_canaries(evidence)
     m, pair = ranked.canaries, _as_pair(claim.hypothesis)
-    delta = canaries.shifted_delta(0.0 if pair is None else pair.slack, evidence.shift)
+    delta = _binomial.shifted_delta(0.0 if pair is None else pair.slack, evidence.shift)
     slack = partial(_binomial.excess, m, delta=delta)
     if pair is not None and slack(pair.eps) < (1.0 - confidence) / 2.0:  # the whole path of guesses, delta in full
         ranks, epsilon = GuessPath().ranks(m), pair.eps

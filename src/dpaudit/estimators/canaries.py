@@ -215,12 +215,8 @@ def shifted_curve(curve: TradeOff, shift: float) -> TradeOff:
     if shift == 0.0:
         return both
     if isinstance(both, ApproximateDP):
-        return ApproximateDP(both.eps, shifted_delta(both.slack, shift))
+        return ApproximateDP(both.eps, _binomial.shifted_delta(both.slack, shift))
     return Mixed(both, shift)
-
-
-def shifted_delta(delta: float, shift: float) -> float:
-    return 1.0 - (1.0 - delta) * (1.0 - shift)
 
 
 def tau_max(*, canaries: int, guesses: int, correct: int, confidence: float = 0.95) -> float:
@@ -256,7 +252,7 @@ def epsilon_from_canaries(
     evidence = needs_coins("epsilon_from_canaries", evidence)
     alpha, delta = 1.0 - check.confidence(confidence), check.delta(delta)
     strategy = GuessPath() if guesses is None else guesses
-    slack = shifted_delta(delta, evidence.shift)
+    slack = _binomial.shifted_delta(delta, evidence.shift)
     found = _EPSILON_BY.get(type(strategy))
     if found is None:
         raise refuse(

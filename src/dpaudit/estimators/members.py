@@ -29,7 +29,7 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, Check, CheckResult, filled
 from dpaudit.bounds import LowerBound, Relation, convert
-from dpaudit.estimators.canaries import invert_recursion, one_run_epsilon, shifted_delta
+from dpaudit.estimators.canaries import invert_recursion, one_run_epsilon
 from dpaudit.estimators.thresholds import (
     NUMBERS,
     Fixed,
@@ -548,7 +548,7 @@ def _composed(
     m, right = found.correct.size, found.correct
     if family is not GAUSSIAN and isinstance(strategy, GuessPath):
         ranks = strategy.ranks(m)
-        total = shifted_delta(delta or 0.0, share)
+        total = _binomial.shifted_delta(delta or 0.0, share)
         slack = partial(_binomial.excess, m, delta=total)
         theta, capped = _binomial.invert_path(ranks, found.counts(ranks), alpha=alpha, slack=slack)
         ceiling = _binomial.path_ceiling(ranks, alpha=alpha, slack=slack)
@@ -561,7 +561,7 @@ def _composed(
     words = count_words(NUMBERS, numbers)
     counts = {r: int(right[:r].sum()) for r in numbers}
     if family is not GAUSSIAN:
-        total = shifted_delta(delta or 0.0, share)
+        total = _binomial.shifted_delta(delta or 0.0, share)
         one = partial(one_run_epsilon, canaries=m, delta=total, confidence=1.0 - level)
         theta = max(0.0, max(one(guesses=r, correct=counts[r]) for r in numbers) - shift)
         return theta, False, words, None, max(0.0, max(one(guesses=r, correct=r) for r in numbers) - shift)

@@ -1,7 +1,7 @@
 """The tau question of observational audits (theory:observational#shift): what is left if counterfactual values are off.
 
 `shift_p_value` tests a tau by a blind baseline, `least_shift` is what it shows of tau, `epsilon_by_shift` the bound as
-a function of tau. `guesses_for` picks, before the data, a strategy that a given delta and shift leave any power to.
+a function of tau.
 """
 
 from __future__ import annotations
@@ -16,47 +16,20 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Check, CheckResult
 from dpaudit.bounds import Relation
-from dpaudit.estimators.canaries import one_run_epsilon, shifted_delta
+from dpaudit.estimators.canaries import one_run_epsilon
 from dpaudit.estimators.thresholds import (
     FractionGrid,
     Guesses,
     GuessPath,
-    Strategy,
+    few_guesses,
     guess_counts,
     guesses_from_canaries,
     needs_coins,
 )
 from dpaudit.evidence import CanaryScores
 
-FRACTIONS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-FEWEST = 20
 SHIFTS = (0.0, *(base * 10.0**-power for power in range(6, 0, -1) for base in (1.0, 3.0)))
 """Values of tau at which the bound is shown: 0, 1e-6, 3e-6, ..., 0.3."""
-
-
-def guesses_for(*, canaries: int, delta: float, shift: float = 0.0, confidence: float = 0.95) -> Strategy:
-    """The strategy of a bound on epsilon that suits the size, delta and shift; no data is used, so nothing is paid.
-
-    See theory:observational#shift-curve.
-
-    A guess path pays m delta' / (1 + e^epsilon) in full, delta' = 1 - (1 - delta)(1 - tau). Where that would eat up the
-    error probability, a few numbers of guesses are fixed in advance, and the knapsack term applies
-    (theory:one-run#delta).
-
-    >>> guesses_for(canaries=1000, delta=0.0)
-    GuessPath(smallest=5)
-    >>> guesses_for(canaries=10_000, delta=1e-5)
-    FractionGrid(fractions=(0.3, 0.1, 0.03, 0.01, 0.003))
-    """
-    m, alpha = check.count("canaries", canaries, low=1), 1.0 - check.confidence(confidence)
-    if _binomial.excess(m, 0.0, shifted_delta(check.delta(delta), shift)) <= alpha / 4.0:
-        return GuessPath()
-    return _few(m)
-
-
-def _few(canaries: int) -> FractionGrid:
-    """A few fractions, of at least twenty guesses each."""
-    return FractionGrid(tuple(f for f in FRACTIONS if f * canaries >= FEWEST) or (1.0,))
 
 
 # ------------------------------------------------------------------------------------------------------- blind baseline
@@ -172,10 +145,10 @@ def epsilon_by_shift(
     units = needs_coins("epsilon_by_shift", evidence)
     alpha, m = 1.0 - check.confidence(confidence), units.scores.size
     ranked = guesses_from_canaries(units)
-    numbers = guess_counts(_few(m), m)
+    numbers = guess_counts(few_guesses(m), m)
     found: list[float] = []
     for shift in shifts:
-        slack = shifted_delta(check.delta(delta), check.number("shift", shift, low=0.0, high=1.0))
+        slack = _binomial.shifted_delta(check.delta(delta), check.number("shift", shift, low=0.0, high=1.0))
         if found and found[-1] == 0.0 and shift >= shifts[len(found) - 1]:
             found.append(0.0)
             continue
@@ -198,7 +171,7 @@ def largest_shift(evidence: CanaryScores, *, confidence: float = 0.95) -> float:
     """
     units = needs_coins("largest_shift", evidence)
     m, ranked, alpha = units.scores.size, guesses_from_canaries(units), 1.0 - check.confidence(confidence)
-    grids = [guess_counts(grid, m) for grid in (_few(m), FractionGrid())]
+    grids = [guess_counts(grid, m) for grid in (few_guesses(m), FractionGrid())]
     return max(0.0, max(alpha / len(grid) * (2 * ranked.correct(r) - r) / m for grid in grids for r in grid))
 
 

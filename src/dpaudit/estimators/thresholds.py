@@ -45,6 +45,7 @@ __all__ = [
     "RankGrid",
     "Strategy",
     "Uncorrected",
+    "guesses_for",
     "guesses_from_canaries",
     "guesses_from_members",
     "member_guesses",
@@ -53,6 +54,8 @@ __all__ = [
 NULL_FRACTIONS = (0.005, 0.02, 0.08, 0.16, 0.32, 0.5)
 EXTREME_RANKS = (1, 3, 10, 30)
 EXTREME_FROM = 2000
+FRACTIONS = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+FEWEST = 20
 TIES, SPLIT, TAMPER = 0x74696573, 0x73706C74, 0x74616D70  # names of the random streams
 RANKS = "{count} null rank{plural}, Bonferroni"
 HELD_OUT = "threshold chosen on a random {share:g}%, tested on the rest"
@@ -475,6 +478,31 @@ def guesses_from_members(
     return MemberGuesses(
         nothing, right, nothing, uniforms, int(evidence.member.sum()), np.asarray(rows), says_member
     ).under(lower, upper)
+
+
+def guesses_for(*, canaries: int, delta: float, shift: float = 0.0, confidence: float = 0.95) -> Strategy:
+    """The strategy of a bound on epsilon that suits the size, delta and shift; no data is used, so nothing is paid.
+
+    See theory:observational#shift-curve.
+
+    A guess path pays m delta' / (1 + e^epsilon) in full, delta' = 1 - (1 - delta)(1 - tau). Where that would eat up the
+    error probability, a few numbers of guesses are fixed in advance, and the knapsack term applies
+    (theory:one-run#delta).
+
+    >>> guesses_for(canaries=1000, delta=0.0)
+    GuessPath(smallest=5)
+    >>> guesses_for(canaries=10_000, delta=1e-5)
+    FractionGrid(fractions=(0.3, 0.1, 0.03, 0.01, 0.003))
+    """
+    m, alpha = check.count("canaries", canaries, low=1), 1.0 - check.confidence(confidence)
+    if _binomial.excess(m, 0.0, _binomial.shifted_delta(check.delta(delta), shift)) <= alpha / 4.0:
+        return GuessPath()
+    return few_guesses(m)
+
+
+def few_guesses(canaries: int) -> FractionGrid:
+    """A few fractions, of at least twenty guesses each."""
+    return FractionGrid(tuple(f for f in FRACTIONS if f * canaries >= FEWEST) or (1.0,))
 
 
 def guess_counts(strategy: Fixed | FractionGrid, canaries: int) -> list[int]:
