@@ -11,8 +11,7 @@ from pathlib import Path
 import typer.main
 
 import dpaudit
-from dpaudit.auditing.plan import MAKERS, Claim, described, settings_of
-from dpaudit.auditing.settings import Settings
+from dpaudit.auditing.plan import MAKERS, Claim, Settings, described, settings_of
 from dpaudit.bounds import Outcome
 from dpaudit.cli import app
 from dpaudit.evidence import types as evidence

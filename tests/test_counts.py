@@ -22,10 +22,10 @@ CEILINGS = {
     "upward imports": 0,
 }
 FILES = {
-    "zero-run, a loss in a CSV": 31,
-    "multi-run, score(world, seed)": 27,
-    "PANORAMIA, a table": 30,
-    "observational, a table": 32,
+    "zero-run, a loss in a CSV": 30,
+    "multi-run, score(world, seed)": 26,
+    "PANORAMIA, a table": 29,
+    "observational, a table": 31,
 }
 """Files that a walk enters; the aim is 22, 16, 20 and 22."""
 

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dpaudit import InputError, attacks, games
-from dpaudit.auditing.plan import CONTEXT, MAKERS, Claim, described, documented, load_config, settings_of
-from dpaudit.auditing.settings import Settings
+from dpaudit.auditing.plan import CONTEXT, MAKERS, Claim, Settings, described, documented, load_config, settings_of
 from dpaudit.execution import Execution
 from dpaudit.games import GAMES, Game, ZeroRun
 from dpaudit.mechanisms.dpsgd import DPSGDConfig

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from dpaudit.assumptions import Assumption, Check, CheckResult, accepted_keys, round_down
-from dpaudit.auditing.settings import Settings
+from dpaudit.auditing.plan import Settings
 from dpaudit.bounds import Bound, Outcome, UpperBound, Verdict
 from dpaudit.estimators.analyses import analysis_of
 from dpaudit.evidence import Evidence

@@ -20,8 +20,8 @@ from typing import Any
 
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, CheckResult, check_declared, filled, refuted_ids, split_by, unique
-from dpaudit.auditing import advice, power, provenance
-from dpaudit.auditing.settings import DETECTS, Settings, parsed_condition
+from dpaudit.auditing import advice, provenance
+from dpaudit.auditing.plan import Settings, parsed_condition, planned_runs
 from dpaudit.bounds import (
     GAUSSIAN_ASSUMPTION,
     Bound,
@@ -144,14 +144,6 @@ def as_game(
         unit="record" if claim is None else claim.unit,
     )
     return game, runs is None
-
-
-def planned_runs(claim: UpperBound | None, settings: Settings) -> int:
-    """Runs in each world so that the violation `detects` is caught."""
-    if claim is None:
-        raise InputError("`runs` is needed without a claim: there is nothing to plan for.")
-    detects = DETECTS if settings.detects is None else settings.detects
-    return power.plan_runs(claim=claim, detects=detects, confidence=settings.confidence)
 
 
 # ------------------------------------------------------------------------------------------------------------ the path
