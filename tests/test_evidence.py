@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 import dpaudit as da
-from dpaudit import CanaryScores, InputError, MemberScores, OutputCounts, PairedScores, RunScores, load_evidence
+from dpaudit import CanaryScores, InputError, MatchedScores, MemberScores, OutputCounts, PairedScores, RunScores, load_evidence
 from dpaudit.evidence import ONE_ROW_A_UNIT, thin
 from tests.conftest import gaussian_runs, noisy_canaries
 
@@ -29,6 +29,16 @@ EXAMPLES = [
     PairedScores(included=[1, 0], baseline=[0.1, 0.2], attack=[0.3, 0.4]),
     OutputCounts(present=[[3, 4, 5], [1, 1, 1]], absent=[[5, 4, 3], [2, 1, 0]], relation="add-remove", ids=[7, 9]),
     OutputCounts(present=[3, 4], absent=[5, 2], relation="zero-out", independent=True),
+    MatchedScores(
+        scores=[2.0, 0.5, 1.0, 0.7],
+        chance=[0.5, 0.3, 0.5, 0.02],
+        right=[True, False, True, False],
+        audited=[True, True, False, False],
+        own=[True, True, True, False],
+        values=3,
+        margin=0.1,
+        relation="label",
+    ),
 ]
 
 

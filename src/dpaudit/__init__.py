@@ -16,6 +16,7 @@ _HOME = {
     "assumptions": ["Assumption", "Check", "CheckResult"],
     "evidence": [
         "CanaryScores",
+        "MatchedScores",
         "MemberScores",
         "OutputCounts",
         "PairedScores",

@@ -6,6 +6,7 @@
 | `CanaryScores` | one run; `included` are fair, independent coins, or a random hold-out (`assignment="split"`) |
 | `MemberScores` | one run; membership is given, `propensity` is P(member given the features) |
 | `PairedScores` | fair coins chose the real or the generated item; two guessers scored the same items |
+| `MatchedScores` | one run; guesses at protected values, of rows trained on and of placebo rows: nobody tossed a coin |
 | `OutputCounts` | counts of categorical outputs in independent trials of two worlds, one row a query |
 
 A higher score always means "more likely included". Evidence is checked when it is made and refused, with one clear
@@ -20,6 +21,7 @@ a file that was changed or that it did not write.
 """
 
 from dpaudit.evidence.files import load_evidence
+from dpaudit.evidence.matched import Evidence, MatchedScores
 from dpaudit.evidence.types import (
     COIN_P_VALUE,
     FAIR_COINS,
@@ -27,7 +29,6 @@ from dpaudit.evidence.types import (
     REDUCTIONS,
     SIDES,
     CanaryScores,
-    Evidence,
     MemberScores,
     OutputCounts,
     PairedScores,
@@ -44,6 +45,7 @@ __all__ = [
     "SIDES",
     "CanaryScores",
     "Evidence",
+    "MatchedScores",
     "MemberScores",
     "OutputCounts",
     "PairedScores",

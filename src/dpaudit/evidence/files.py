@@ -14,7 +14,8 @@ from dpaudit import _files
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption
 from dpaudit.evidence.format_1 import assumption_of
-from dpaudit.evidence.types import FORMAT, FORMATS, TYPES, Evidence, digest_of, to_columns
+from dpaudit.evidence.matched import TYPES, Evidence
+from dpaudit.evidence.types import FORMAT, FORMATS, digest_of, to_columns
 
 
 def load_evidence(path: str | os.PathLike[str]) -> Evidence:

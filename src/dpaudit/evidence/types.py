@@ -440,10 +440,6 @@ class OutputCounts(_Evidence):
         return self
 
 
-Evidence = RunScores | CanaryScores | MemberScores | PairedScores | OutputCounts
-TYPES: dict[str, Any] = {t.__name__: t for t in (RunScores, CanaryScores, MemberScores, PairedScores, OutputCounts)}
-
-
 # ------------------------------------------------------------------------------------------------- checks of arrays
 
 
