@@ -9,6 +9,7 @@
 | `CanaryScores` | `epsilon_from_canaries` | | | `GuessPath()`: one exactly calibrated path |
 | `CanaryScores` | | `mu_from_canaries` | `family_from_canaries` | `FractionGrid()`: 30, 10, 3 %, Bonferroni |
 | `MemberScores` | `epsilon_from_members` | `mu_from_members` | | `GuessPath()`, signed by the propensities |
+| `MatchedScores` | `epsilon_from_matched` | `mu_from_matched` | | a few shares of the guesses, beside placebo rows |
 | `PairedScores` | `panoramia`: the joint region of divergence and leakage | | | `GuessPath(8)` |
 | `OutputCounts` | `renyi_from_outputs`: Renyi divergences, all orders at once | | | every answer, paid for |
 
@@ -32,6 +33,7 @@ from dpaudit.estimators.canaries import (
     one_run_mu,
     tau_max,
 )
+from dpaudit.estimators.matched import epsilon_from_matched, mu_from_matched
 from dpaudit.estimators.members import (
     epsilon_by_log_odds_error,
     epsilon_from_members,
@@ -73,6 +75,7 @@ __all__ = [
     "epsilon_by_shift",
     "epsilon_curve_from_runs",
     "epsilon_from_canaries",
+    "epsilon_from_matched",
     "epsilon_from_members",
     "epsilon_from_runs",
     "epsilon_from_stream",
@@ -86,6 +89,7 @@ __all__ = [
     "least_shift",
     "lower_limit",
     "mu_from_canaries",
+    "mu_from_matched",
     "mu_from_members",
     "mu_from_runs",
     "null_p_value",

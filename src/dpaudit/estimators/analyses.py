@@ -6,6 +6,7 @@
 | `CanaryScores` | epsilon, mu | a path of guesses, or the f-DP recursion | the path at epsilon 0, or tau |
 | `MemberScores` | epsilon, mu | the signed path | the same at epsilon 0 |
 | `PairedScores` | the joint region of c and epsilon | none | the baseline's path at c = 0 |
+| `MatchedScores` | epsilon, mu | the larger p-value of placebo rows and proxy | placebo rows at epsilon 0 |
 | `OutputCounts` | Renyi divergences | every answer as an event | the same at epsilon 0 |
 
 A new type of evidence adds its analysis here, and its theorems in a file of their own.
@@ -33,7 +34,17 @@ from dpaudit import _validate as check
 from dpaudit._validate import InputError, choice
 from dpaudit.assumptions import Assumption, Check, CheckResult, filled
 from dpaudit.bounds import CURVE_FAMILY, GAUSSIAN_ASSUMPTION, Bound, UpperBound, Verdict, check_comparable, decide
-from dpaudit.estimators import canaries, figures, members, outputs, pairs, runs, sensitivity_analysis
+from dpaudit.estimators import (
+    canaries,
+    figures,
+    matched,
+    matched_results,
+    members,
+    outputs,
+    pairs,
+    runs,
+    sensitivity_analysis,
+)
 from dpaudit.estimators.canaries import curve_rejected, invert_recursion
 from dpaudit.estimators.thresholds import (
     Cut,
@@ -46,7 +57,15 @@ from dpaudit.estimators.thresholds import (
     needs_coins,
     null_ranks,
 )
-from dpaudit.evidence import CanaryScores, Evidence, MemberScores, OutputCounts, PairedScores, RunScores
+from dpaudit.evidence import (
+    CanaryScores,
+    Evidence,
+    MatchedScores,
+    MemberScores,
+    OutputCounts,
+    PairedScores,
+    RunScores,
+)
 from dpaudit.tradeoff import GAUSSIAN, ApproximateDP, RandomizedResponse, TradeOff
 
 ORDERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -92,6 +111,9 @@ class Analysis:
     left
         `left(evidence, control, delta=, confidence=)`: what would be left, where a control refutes an assumption, at
         the least that it does not refute.
+    planted_test
+        `planted_test(parts, confidence=)`: the p-value of a planted leak and more numbers, where several leaks were
+        planted or the null test is not the headline's; None: the null test.
     needed
         `needed(evidence, claim, confidence=)`: the runs a side at which a perfect attack could refute the claim.
     """
@@ -111,6 +133,7 @@ class Analysis:
     notices: Callable[..., dict[str, float]] = lambda parts, level: {}
     results: Callable[..., tuple[CheckResult, ...]] = lambda evidence, bounds, **how: ()
     left: Callable[..., tuple[CheckResult, ...]] = lambda evidence, control, **how: ()
+    planted_test: Callable[..., tuple[float, dict[str, Any]]] | None = None
     needed: Callable[..., int | None] | None = None
 
 
@@ -261,6 +284,25 @@ def _split_as_coins(evidence: MemberScores) -> MemberScores | CanaryScores:
     return evidence.as_split().thinned() if evidence.assignment == "split" else evidence
 
 
+# ---------------------------------------------------------------------------------------------------- guesses at values
+
+
+def _bounds_of_matched(
+    evidence: MatchedScores, *, delta: float, confidence: float, claim: UpperBound | None
+) -> tuple[Bound, ...]:
+    return (
+        matched.epsilon_from_matched(evidence, delta=delta, confidence=confidence),
+        matched.mu_from_matched(evidence, delta=_converted(delta), confidence=confidence),
+    )
+
+
+def _test_of_matched(evidence: MatchedScores, claim: UpperBound, *, confidence: float) -> tuple[float, float]:
+    """The claim's pair, or one pair of its curve that is fixed before the data."""
+    pair = _as_pair(claim.hypothesis)
+    fixed = None if pair is None else (pair.eps, pair.slack)
+    return matched.claim_p_values(evidence, claim.hypothesis, fixed, confidence=confidence)
+
+
 # ------------------------------------------------------------------------------------------------- pairs, and answers
 
 
@@ -337,6 +379,18 @@ ANALYSES = (
         results=members.results,
     ),
     Analysis(
+        evidence=MatchedScores,
+        bounds=_bounds_of_matched,
+        test=_test_of_matched,
+        null_test=matched.null_p_value,
+        notices=matched_results.notices,
+        conditions=matched.conditions_of,
+        figures=figures.none,
+        declared=(GAUSSIAN_ASSUMPTION, matched.EITHER, matched.NO_RECOGNITION, matched.PROXY_RIGHT),
+        results=matched_results.results,
+        planted_test=matched_results.planted_p_values,
+    ),
+    Analysis(
         evidence=PairedScores,
         parameters=(),
         bounds=_bounds_of_pairs,
@@ -354,7 +408,7 @@ ANALYSES = (
         test=_test_of_outputs,
         null_test=_null_of_outputs,
         conditions=lambda evidence: evidence.conditions,
-        figures=figures.figures_of_outputs,
+        figures=figures.none,
         declared=(outputs.ANSWERS_INDEPENDENT,),
     ),
 )
@@ -450,10 +504,13 @@ def _one(part: Any) -> float:
     return test(part)
 
 
-def refute(check: Check, parts: Sequence[Any], *, kind: str = "placebo", **numbers: Any) -> CheckResult:
+def refute(
+    check: Check, parts: Sequence[Any], *, kind: str = "placebo", confidence: float = 0.95, **numbers: Any
+) -> CheckResult:
     """What a control shows: a placebo refutes where its test rejects, a planted leak where its test does not.
 
-    A planted leak that is not seen never withholds a number. See theory:zero-run#blind-baseline.
+    A planted leak that is not seen never withholds a number; where the headline's own test is put to it, at the
+    `confidence` of the audit. See theory:zero-run#blind-baseline.
     """
     if choice("kind", kind, ("placebo", "planted")) == "planted" and check.on_refuted == "withhold":
         check = replace(check, on_refuted="warn")
@@ -461,10 +518,21 @@ def refute(check: Check, parts: Sequence[Any], *, kind: str = "placebo", **numbe
     parts = list(parts) if isinstance(parts, Sequence) else [parts]
     if not parts:
         return CheckResult(check=check, outcome="not-run", numbers=numbers)
+    test = analysis_of(parts[0]).planted_test
+    if kind == "planted" and test is not None:
+        return _planted(replace(check, level=1.0 - confidence), *test(parts, confidence=confidence), numbers)
     p_value, level = null_p_value(parts), check.level or LEVEL
     rejects, numbers = p_value <= level, {**numbers, **analysis_of(parts[0]).notices(parts, level)}
     refuted = rejects if kind == "placebo" else not rejects
     return CheckResult(check=check, outcome="refuted" if refuted else "passed", p_value=p_value, numbers=numbers)
+
+
+def _planted(check: Check, p_value: float, found: dict[str, Any], numbers: dict[str, Any]) -> CheckResult:
+    """The largest planted leak decides; of what else was found the sentence speaks: the smallest share that was."""
+    shares = [share for share, seen in zip(numbers.get("shares", ()), found["found"], strict=False) if seen]
+    told = {**numbers, **found, "smallest": 100.0 * min(shares, default=math.nan)}
+    seen = p_value <= (check.level or LEVEL)
+    return CheckResult(check=check, outcome="passed" if seen else "refuted", p_value=p_value, numbers=told)
 
 
 # ------------------------------------------------------------------------------- guesses that are fixed before the data

@@ -61,10 +61,8 @@ def figures_of_pairs(
     return found | ({"region": region_figure(bounds[0])} if bounds else {})
 
 
-def figures_of_outputs(
-    evidence: Any, claim: UpperBound | None, bounds: Any, *, delta: float, confidence: float
-) -> Figures:
-    """None so far."""
+def none(evidence: Any, claim: UpperBound | None, bounds: Any, *, delta: float, confidence: float) -> Figures:
+    """Where no figure is drawn of the evidence itself."""
     return {}
 
 

@@ -69,6 +69,9 @@ PROPENSITIES = (
 )
 HISTOGRAM = "How the scores of the two worlds are spread."
 GUESSES = "Share of right guesses among the most confident ones; a half is chance."
+RECOGNITION = (
+    "Share of right guesses among the surest ones, on rows that the model was trained on and on rows that it never saw."
+)
 LEARNING = "What the baseline shows of the generator's divergence, by the rows it learns from (estimates)."
 RISING = "It still rises: the model's leakage may be over-stated."
 ERRORS = "Error rates of the attack, on log axes."
@@ -229,6 +232,7 @@ def _figures(audit: Audit, anchor: str) -> list[Figure]:
         "histogram": (plot.histogram, HISTOGRAM),
         "thresholds": (plot.thresholds, _thresholds_caption(audit)),
         "guesses": (plot.guesses, GUESSES),
+        "recognition": (plot.recognition, RECOGNITION),
         "shift": (plot.shift, _shift_caption(audit)),
         "calibration": (plot.calibration, _calibration_caption(audit)),
         "propensities": (plot.propensities, PROPENSITIES),

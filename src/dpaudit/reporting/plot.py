@@ -215,6 +215,22 @@ def guesses(audit: Audit, *, ax: Any = None) -> Any:
     return ax
 
 
+def recognition(audit: Audit, *, ax: Any = None) -> Any:
+    """Share of right guesses among the surest ones, on rows that were trained on and on rows that were not."""
+    found, ax = _data(audit, "recognition"), _axes(ax)
+    lines = (("trained", "present", "solid", "training rows"), ("placebo", "absent", (0, (4, 2)), "placebo rows"))
+    for name, role, style, label in lines:
+        ax.plot(found[name]["share"], found[name]["right"], color=COLOURS[role], linestyle=style, label=label)
+    ax.set_xscale("log")
+    ax.minorticks_off()
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.set_ylim(0.0, 1.05)
+    ax.set_xlabel("share of rows, from the surest guess on")
+    ax.set_ylabel("share right")
+    ax.legend(fontsize=8, frameon=False, loc="lower left")
+    return ax
+
+
 def shift(audit: Audit, *, ax: Any = None) -> Any:
     """The bound on epsilon against tau, the distance between true and proxy values; tau = 0 stands at the left edge."""
     found, ax = _data(audit, "shift"), _axes(ax)

@@ -1,0 +1,601 @@
+"""Bounds from guesses at protected values, beside placebo rows (`MatchedScores`): theory:placebo#matched.
+
+Nobody tosses a coin. Two bounds are made of the same guesses, each valid under an assumption of its own:
+
+| form | what a guess would be right with, did nothing leak | assumption |
+|---|---|---|
+| "matched" | as often as the guesses at placebo rows that are as likely and as confident | `NO_RECOGNITION` |
+| "proxy" | with the probability that the proxy gives to it | `PROXY_RIGHT` |
+| "either" (default) | the smaller of the two bounds, so that one of the assumptions is enough | `EITHER` |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from dpaudit import _binomial
+from dpaudit import _validate as check
+from dpaudit._binomial import NOTHING, Distribution
+from dpaudit._validate import InputError
+from dpaudit.assumptions import Assumption, filled
+from dpaudit.bounds import LowerBound, convert
+from dpaudit.estimators import _paths
+from dpaudit.estimators.members import SignedPath
+from dpaudit.estimators.thresholds import GuessPath, MemberGuesses, ranked_rows, unlike
+from dpaudit.evidence import MatchedScores
+from dpaudit.evidence.matched import CELLS
+from dpaudit.tradeoff import GAUSSIAN, Gaussian, TradeOff, doubled
+
+FORMS = ("either", "matched", "proxy")
+NO_RECOGNITION = Assumption(
+    id="no-recognition",
+    sentence=(
+        "had the values of the training rows been drawn anew, the model would guess them no better than those of "
+        "placebo rows (by more than {kappa:g} in log-odds): it recognises no row beyond its value"
+    ),
+    answered_by="developer",
+    tested_by=("redrawn-values",),
+    theory="theory:placebo#recognition",
+)
+PROXY_RIGHT = Assumption(
+    id="proxy-right",
+    sentence="the proxy knows how likely each value is, given everything that the model could know without the row",
+    answered_by="auditor",
+    tested_by=("proxy-on-placebo",),
+    theory="theory:placebo#proxy",
+)
+EITHER = Assumption(
+    id="proxy-or-no-recognition",
+    sentence=(
+        "either the proxy knows how likely each value is, or the model recognises no row that it was trained on beyond "
+        "its value (by more than {kappa:g} in log-odds)"
+    ),
+    answered_by="developer",
+    tested_by=("redrawn-values",),
+    theory="theory:placebo#either",
+)
+METHODS = {
+    "either": "guesses at values, the smaller of the bounds by placebo rows and by the proxy",
+    "matched": "guesses at values, matched with placebo rows",
+    "proxy": "guesses at values, against the proxy",
+}
+PROOFS = {"either": "theory:placebo#either", "matched": "theory:placebo#matched", "proxy": "theory:placebo#proxy"}
+SIZE = "{rows:,} rows that were trained on, {placebo:,} placebo rows"
+RANKS = "{count} shares of the guesses, fixed in advance"
+FEWEST = 20
+"""Guesses at the smallest share."""
+CAP = 12.0
+SPENT = 0.1
+"""Of the error probability, on how many placebo rows a share takes."""
+TINY = 1e-22
+
+
+def epsilon_from_matched(
+    evidence: MatchedScores,
+    *,
+    delta: float,
+    confidence: float = 0.95,
+    form: str = "either",
+    kappa: float | None = None,
+    tau: float = 0.0,
+) -> LowerBound:
+    """Lower bound on epsilon at `delta`, if the proxy is right, or the model recognises no row beyond its value.
+
+    See theory:placebo#either. Each form is valid under its own assumption at the full level, so the smaller bound is
+    valid where at least one of the two holds.
+
+    Parameters
+    ----------
+    form
+        "either" (default), "matched" or "proxy".
+    kappa
+        By how many log-odds training rows may be guessed better than placebo rows without a leak; it is taken off the
+        matched bound (theory:placebo#kappa). None: the margin of the evidence.
+    tau
+        By how much the proxy's probabilities may be off, on average over the rows (theory:placebo#tau).
+
+    Examples
+    --------
+    >>> found = MatchedScores(scores=[1.0] * 200, chance=[0.5] * 200, right=[True] * 90 + [False] * 10 + [True] * 50
+    ...     + [False] * 50, audited=[True] * 100 + [False] * 100, relation="label")
+    >>> print(epsilon_from_matched(found, delta=0.0).headline())
+    epsilon >= 1.37 at delta 0   95% confidence, label of one record
+    """
+    ready, alpha, form = _arguments("epsilon_from_matched", evidence, confidence, form)
+    delta = check.delta(delta)
+    kappa, tau = _allowed(ready, kappa, tau)
+    parts = [_test_of(name, ready, alpha, kappa, tau) for name in _named(form)]
+    found = [part.epsilon(forgiven_guesses(ready, delta, alpha)) for part in parts]
+    best = [part.perfect().epsilon(forgiven_guesses(ready, delta, alpha))[0] for part in parts]
+    epsilon, capped = min(found)
+    return _bound(
+        evidence=ready,
+        form=form,
+        kappa=kappa,
+        confidence=confidence,
+        delta=delta,
+        epsilon=epsilon,
+        capped=capped,
+        ceiling=min(best),
+        test=lambda value: max(part.p_value(value, forgiven_guesses(ready, delta, alpha)) for part in parts),
+    )
+
+
+def mu_from_matched(
+    evidence: MatchedScores,
+    *,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    form: str = "either",
+    kappa: float | None = None,
+) -> LowerBound:
+    """Lower bound on mu of Gaussian DP; the parameters are those of `epsilon_from_matched`.
+
+    See theory:placebo#mu. Each mu is tested through one pair (epsilon, delta_mu(epsilon)) that is fixed before the
+    data: the one at which delta costs a quarter of the error probability.
+    """
+    ready, alpha, form = _arguments("mu_from_matched", evidence, confidence, form)
+    delta = None if delta is None else check.delta(delta)
+    kappa, _ = _allowed(ready, kappa, 0.0)
+    parts = [_test_of(name, ready, alpha, kappa, 0.0) for name in _named(form)]
+    quarter = Forgiven(0, alpha / 4.0)
+    epsilon, capped = min(part.epsilon(quarter) for part in parts)
+    mu = _largest_mu(ready, epsilon, alpha)
+    converted, conversion = convert(GAUSSIAN, mu, delta)
+
+    def p_value(value: float) -> float:
+        at = least_epsilon(ready, Gaussian(value), alpha)
+        return max(part.p_value(at, quarter) for part in parts)
+
+    return _bound(
+        evidence=ready,
+        form=form,
+        kappa=kappa,
+        confidence=confidence,
+        delta=delta,
+        epsilon=converted,
+        mu=mu,
+        theta=mu,
+        parameter=GAUSSIAN.parameter,
+        family=GAUSSIAN.name,
+        capped=capped,
+        more=conversion,
+        ceiling=_largest_mu(ready, min(part.perfect().epsilon(quarter)[0] for part in parts), alpha),
+        theory="theory:placebo#mu",
+        test=p_value,
+    )
+
+
+def null_p_value(part: MatchedScores) -> float:
+    """p-value of "these rows are guessed no better than the placebo rows": the matched test at epsilon 0, no margin.
+
+    See theory:placebo#matched.
+    """
+    ready, alpha, _ = _arguments("null_p_value", part, 0.95, "matched")
+    return Matched(ready, alpha).p_value(0.0, NONE)
+
+
+def proxy_p_value(evidence: MatchedScores) -> float:
+    """p-value of the proxy by the model's own guesses at placebo rows, which it never saw (theory:placebo#gate)."""
+    scores, chance, right = evidence.placebo_alone()
+    if scores.size == 0:
+        return 1.0
+    return AgainstProxy.of(scores, chance, right, seed=evidence.seed, alpha=0.05).p_value(0.0, NONE)
+
+
+def found_p_value(part: MatchedScores, *, confidence: float = 0.95) -> float:
+    """p-value of "nothing leaks", as the headline tests it: the larger one of its two forms, margin included."""
+    ready, alpha, form = _arguments("found_p_value", part, confidence, "either")
+    return max(_test_of(name, ready, alpha, ready.margin, 0.0).p_value(0.0, NONE) for name in _named(form))
+
+
+def claim_p_values(
+    evidence: MatchedScores, curve: TradeOff, pair: tuple[float, float] | None, *, confidence: float
+) -> tuple[float, float]:
+    """p-value of a claimed curve, and that of a perfect attack; `pair` where it is a bare pair."""
+    ready, alpha, form = _arguments("judge", evidence, confidence, "either")
+    if pair is None:
+        epsilon, forgiven = least_epsilon(ready, curve, alpha), Forgiven(0, alpha / 4.0)
+    else:
+        epsilon, forgiven = pair[0], forgiven_guesses(ready, pair[1], alpha)
+    parts = [_test_of(name, ready, alpha, ready.margin, 0.0) for name in _named(form)]
+    seen = max(part.p_value(epsilon, forgiven) for part in parts)
+    return seen, max(part.perfect().p_value(epsilon, forgiven) for part in parts)
+
+
+def conditions_of(evidence: MatchedScores) -> tuple[Assumption, ...]:
+    """What every statement rests on: one of two assumptions; without placebo rows, the proxy."""
+    return (*evidence.conditions, _rests("either" if evidence.placebo_rows else "proxy", evidence.margin))
+
+
+# ------------------------------------------------------------------------------------------------------------ arguments
+
+
+def _arguments(name: str, evidence: object, confidence: float, form: str) -> tuple[MatchedScores, float, str]:
+    """The evidence, the error probability, and the form: without placebo rows only the proxy is left."""
+    if not isinstance(evidence, MatchedScores):
+        raise unlike(
+            f"`{name}` needs guesses at protected values (MatchedScores)",
+            evidence,
+            CanaryScores="use `estimators.epsilon_from_canaries` or `mu_from_canaries` where coins decided.",
+            MemberScores="use `estimators.epsilon_from_members` for members and non-members.",
+            RunScores="use `estimators.epsilon_from_runs` for independent runs.",
+        )
+    check.choice("form", form, FORMS)
+    if not evidence.placebo_rows:
+        if form == "matched":
+            raise InputError("the matched form needs placebo rows, got none.", "give rows that the model never saw.")
+        form = "proxy"
+    return evidence, 1.0 - check.confidence(confidence), form
+
+
+def _allowed(evidence: MatchedScores, kappa: float | None, tau: float) -> tuple[float, float]:
+    given = evidence.margin if kappa is None else check.number("kappa", kappa, low=0.0)
+    return given, check.number("tau", tau, low=0.0, high=1.0)
+
+
+def _named(form: str) -> tuple[str, ...]:
+    return ("matched", "proxy") if form == "either" else (form,)
+
+
+def _rests(form: str, kappa: float) -> Assumption:
+    if form == "proxy":
+        return PROXY_RIGHT
+    return (EITHER if form == "either" else NO_RECOGNITION).asserted(kappa=kappa)
+
+
+def _bound(
+    *, evidence: MatchedScores, form: str, kappa: float, more: tuple[Assumption, ...] = (), **values: Any
+) -> LowerBound:
+    sizes = {name: evidence.sizes[name] for name in ("rows", "placebo")}
+    shown: dict[str, Any] = {
+        "relation": evidence.relation,
+        "method": METHODS[form],
+        "guarantee": "conditional",
+        "assumptions": (*evidence.conditions, _rests(form, kappa), *more),
+        "selection": filled(RANKS, {"count": len(ranks_of(sizes["rows"]))}),
+        "unit": evidence.unit,
+        "size": filled(SIZE, sizes),
+        "theory": PROOFS[form],
+    }
+    return LowerBound(**{**shown, **values})
+
+
+# ---------------------------------------------------------------------------------------------------------------- delta
+
+
+@dataclass(frozen=True)
+class Forgiven:
+    """Right guesses that delta may have added: so many are taken off, and the rest is paid for."""
+
+    guesses: int
+    slack: float
+
+
+NONE = Forgiven(0, 0.0)
+
+
+def mean_excess(evidence: MatchedScores, delta: float) -> float:
+    """The mean number of right guesses that delta can add, at most: m delta (k - 1) / k (theory:placebo#delta)."""
+    return int(evidence.audited.sum()) * delta * (evidence.values - 1) / evidence.values
+
+
+def forgiven_guesses(evidence: MatchedScores, delta: float, alpha: float) -> Forgiven:
+    """How many guesses are taken off, so that more were added with probability at most alpha / 2 (Markov).
+
+    See theory:placebo#delta.
+    """
+    mean = mean_excess(evidence, delta)
+    least = max(1, math.ceil(mean / (alpha / 2.0)))
+    return Forgiven(least - 1, mean / least)
+
+
+def least_epsilon(evidence: MatchedScores, curve: TradeOff, alpha: float) -> float:
+    """The smallest epsilon at which the curve's delta costs at most alpha / 4: fixed before any data.
+
+    See theory:placebo#mu.
+    """
+
+    def small(epsilon: float) -> bool:
+        return mean_excess(evidence, curve.delta(epsilon)) <= alpha / 4.0
+
+    if small(0.0):
+        return 0.0
+    low, high = doubled(small, 1000.0)
+    if high > 1000.0:
+        return high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if small(middle) else (middle, high)
+    return high
+
+
+def _largest_mu(evidence: MatchedScores, epsilon: float, alpha: float) -> float:
+    """The largest mu whose pair lies at or below an epsilon that is refuted, rounded down."""
+    if epsilon <= 0.0:
+        return 0.0
+
+    def refuted(mu: float) -> bool:
+        return mean_excess(evidence, Gaussian(mu).delta(epsilon)) <= alpha / 4.0 * (1.0 - 1e-9)
+
+    return _paths.bisect(refuted, cap=CAP)[0]
+
+
+# ------------------------------------------------------------------------------------------------ placebo, side by side
+
+
+def ranks_of(rows: int) -> list[int]:
+    """All guesses, a quarter of them, a sixteenth and so on, while at least twenty are left."""
+    found = [rows]
+    while found[-1] // 4 >= FEWEST:
+        found.append(found[-1] // 4)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def least_beyond(rows: int, placebo: int, taken: int, beta: float) -> int:
+    """The largest q so that q placebo rows lie beyond the (taken + 1)-th audited row, but with probability `beta`.
+
+    For exchangeable rows their number is BetaBinomial(placebo, taken + 1, rows - taken) (theory:placebo#matched).
+
+    >>> least_beyond(2000, 2000, 500, 1e-4), least_beyond(2000, 2000, 0, 1e-4)
+    (402, 0)
+    """
+    if placebo == 0 or taken >= rows:
+        return placebo
+    a, b = taken + 1.0, float(rows - taken)
+    mean = placebo * a / (a + b)
+    spread = math.sqrt(placebo * a * b * (a + b + placebo) / ((a + b) ** 2 * (a + b + 1.0)))
+    j = np.arange(max(0, math.floor(mean - 14.0 * spread - 14.0)), math.ceil(mean) + 1)
+    choose = special.gammaln(placebo + 1) - special.gammaln(j + 1) - special.gammaln(placebo - j + 1)
+    logs = choose + special.betaln(j + a, placebo - j + b) - special.betaln(a, b)
+    below = np.cumsum(np.exp(logs)) * _binomial.ROUNDING + TINY  # P(fewer than j + 1)
+    return int(j[0]) + int(np.searchsorted(below, beta, side="right"))
+
+
+@dataclass(frozen=True)
+class Stratified:
+    """Right guesses of audited and placebo rows, a cell each: the exact conditional test (theory:placebo#conditional).
+
+    Attributes
+    ----------
+    right, size
+        C_g of r_g audited guesses.
+    right0, size0
+        C0_g of r0_g placebo guesses; a cell without any is left out.
+
+    >>> one = Stratified([9], [10], [5], [10])
+    >>> [round(one.p_value(epsilon), 6) for epsilon in (0.0, 1.0, 2.0)]
+    [0.070433, 0.342127, 0.722106]
+    """
+
+    right: Sequence[int]
+    size: Sequence[int]
+    right0: Sequence[int]
+    size0: Sequence[int]
+
+    @cached_property
+    def _cells(self) -> list[tuple[int, NDArray[np.float64]]]:
+        """For each cell the least X_g, and the logarithms of binom(r, x) binom(r0, N - x) from there on."""
+        cells = zip(self.right, self.size, self.right0, self.size0, strict=True)
+        kept = [(c, r, c0, r0) for c, r, c0, r0 in cells if r0 > 0 and r > 0]
+        logs = _log_factorials(max((max(r, r0) for _, r, _, r0 in kept), default=1))
+        return [_weights(logs, r, r0, c + c0) for c, r, c0, r0 in kept]
+
+    @cached_property
+    def seen(self) -> int:
+        """Right audited guesses in the cells that count."""
+        cells = zip(self.right, self.size, self.size0, strict=True)
+        return sum(c for c, r, r0 in cells if r0 > 0 and r > 0)
+
+    def p_value(self, epsilon: float, forgiven: int = 0) -> float:
+        """P(sum X_g >= sum C_g - forgiven), given how many of each cell are right in both tables together."""
+        if not self._cells or self.seen - forgiven <= 0:
+            return 1.0
+        total = NOTHING
+        for first, logs in self._cells:
+            total = total.plus(_tilted(first, logs, epsilon))
+        return total.tail(self.seen - forgiven)
+
+
+@lru_cache(maxsize=4)
+def _log_factorials(most: int) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = special.gammaln(np.arange(most + 1) + 1.0)
+    return found
+
+
+def _weights(logs: NDArray[np.float64], size: int, size0: int, both: int) -> tuple[int, NDArray[np.float64]]:
+    first, last = max(0, both - size0), min(size, both)
+    x = np.arange(first, last + 1)
+    return first, -(logs[x] + logs[size - x] + logs[both - x] + logs[size0 - both + x])
+
+
+def _tilted(first: int, logs: NDArray[np.float64], epsilon: float) -> Distribution:
+    """X_g at this epsilon: terms below 1e-22 of the largest are dropped, and their mass is kept as lost."""
+    tilted = logs + epsilon * np.arange(logs.size)
+    weights = np.exp(tilted - tilted.max())
+    large = np.flatnonzero(weights >= TINY)
+    kept = weights[large[0] : large[-1] + 1]
+    total = float(weights.sum())
+    lost = float(weights[: large[0]].sum() + weights[large[-1] + 1 :].sum()) / total
+    return Distribution(first + int(large[0]), kept / total, lost)
+
+
+class Matched:
+    """The matched test: at each share of the guesses, the worst of the tests beside this and larger placebo shares.
+
+    See theory:placebo#matched.
+    """
+
+    def __init__(self, evidence: MatchedScores, alpha: float, kappa: float = 0.0):
+        self.evidence, self.alpha, self.kappa = evidence, alpha, kappa
+        self.ranks = ranks_of(int(evidence.audited.sum()))
+        self._tests = lru_cache(maxsize=None)(self._test)
+
+    @cached_property
+    def _audited(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """r_g and C_g at each rank."""
+        one, rows = self.evidence, np.flatnonzero(self.evidence.audited)
+        order = rows[ranked_rows(one.scores[rows], one.right[rows], one.chance[rows], seed=one.seed)[::-1]]
+        cell, right = one.cell[order], one.right[order]
+        return [
+            (np.bincount(cell[:rank], minlength=CELLS), np.bincount(cell[:rank][right[:rank]], minlength=CELLS))
+            for rank in self.ranks
+        ]
+
+    @cached_property
+    def _placebo(self) -> list[NDArray[np.int64]]:
+        """For each cell, how many of its n most confident placebo guesses are right, n = 0, 1, ..."""
+        one, found = self.evidence, []
+        for cell in range(CELLS):
+            rows = np.flatnonzero(~one.audited & (one.cell == cell))
+            order = rows[ranked_rows(one.scores[rows], one.right[rows], one.chance[rows], seed=one.seed)[::-1]]
+            found.append(np.concatenate([[0], np.cumsum(one.right[order], dtype=np.int64)]))
+        return found
+
+    @cached_property
+    def _shares(self) -> list[list[int]]:
+        """r0_g at each rank: all at the first; below, as many as surely lie beyond the audited ones."""
+        rows, placebo = self.ranks[0], self.evidence.placebo_rows
+        beta = SPENT * self.alpha / (CELLS * max(1, len(self.ranks) - 1))
+        found = [[right.size - 1 for right in self._placebo]]
+        for size, _ in self._audited[1:]:
+            beyond = (least_beyond(rows, placebo, int(taken), beta) for taken in size)
+            found.append([min(q, right.size - 1) for q, right in zip(beyond, self._placebo, strict=True)])
+        return found
+
+    def _test(self, rank: int, share: int) -> Stratified:
+        size, right = self._audited[rank]
+        size0 = self._shares[share]
+        right0 = [int(cell[taken]) for cell, taken in zip(self._placebo, size0, strict=True)]
+        return Stratified(right.tolist(), size.tolist(), right0, size0)
+
+    def _accepted(self, rank: int, epsilon: float, forgiven: int, level: float) -> bool:
+        """Whether some share at least as large as this rank's does not reject."""
+        shares = range(rank, -1, -1)
+        return any(self._tests(rank, share).p_value(epsilon, forgiven) > level for share in shares)
+
+    def level(self, slack: float) -> float:
+        """Of the test at one rank: what delta and the sizes of the shares leave of the error probability."""
+        several = len(self.ranks) > 1
+        return max(0.0, self.alpha - slack - (SPENT * self.alpha if several else 0.0)) / len(self.ranks)
+
+    def epsilon(self, forgiven: Forgiven) -> tuple[float, bool]:
+        """The largest epsilon that some rank refutes, less kappa, and whether the search ended there."""
+        best, capped, level = 0.0, False, self.level(forgiven.slack)
+        for rank in range(len(self.ranks)):
+
+            def rejected(epsilon: float, rank: int = rank) -> bool:
+                return not self._accepted(rank, epsilon, forgiven.guesses, level)
+
+            best, capped = _further(rejected, best, capped)
+        return max(0.0, best - self.kappa), capped
+
+    def p_value(self, epsilon: float, forgiven: Forgiven) -> float:
+        """p-value of "epsilon is at most this, and kappa as allowed": valid at any level (theory:placebo#matched)."""
+        at, several = epsilon + self.kappa, len(self.ranks) > 1
+        smallest = min(
+            max(self._tests(rank, share).p_value(at, forgiven.guesses) for share in range(rank + 1))
+            for rank in range(len(self.ranks))
+        )
+        paid = forgiven.slack + (SPENT * self.alpha if several else 0.0)
+        return min(1.0, smallest * len(self.ranks) + paid)
+
+    def perfect(self) -> Matched:
+        """The same guesses, all of the audited ones right."""
+        return Matched(_all_right(self.evidence), self.alpha, self.kappa)
+
+
+def _further(rejected: Callable[[float], bool], best: float, capped: bool) -> tuple[float, bool]:
+    """The larger one of `best` and what this test refutes; a test that does not reach beyond it costs one look."""
+    if capped or not rejected(best + 1e-6 if best else 0.0):
+        return best, capped
+    return _paths.bisect(rejected, cap=CAP, at_least=best)
+
+
+def _all_right(evidence: MatchedScores) -> MatchedScores:
+    return replace(evidence, right=evidence.right | evidence.audited)
+
+
+# ------------------------------------------------------------------------------------------------------ against a proxy
+
+
+class AgainstProxy:
+    """The coin-free test: each guess is right with probability at most sig(epsilon + logit of the proxy's chance).
+
+    One exactly calibrated path of right guesses (theory:placebo#proxy, theory:zero-run#signed).
+    """
+
+    def __init__(self, found: MemberGuesses, alpha: float, tau: float = 0.0):
+        self.found, self.alpha, self.tau = found, alpha, tau
+        self.path = SignedPath(found, GuessPath().ranks(found.correct.size))
+
+    @classmethod
+    def of(
+        cls,
+        scores: NDArray[np.float64],
+        chance: NDArray[np.float64],
+        right: NDArray[np.bool_],
+        *,
+        seed: int,
+        alpha: float,
+        tau: float = 0.0,
+    ) -> AgainstProxy:
+        rows = ranked_rows(scores, right, chance, seed=seed)[::-1]
+        always, nothing = np.ones(rows.size, dtype=np.bool_), np.zeros(rows.size)
+        found = MemberGuesses(special.logit(chance[rows]), right[rows], nothing, nothing, 0, rows, always)
+        return cls(found, alpha, tau)
+
+    @classmethod
+    def of_audited(cls, evidence: MatchedScores, alpha: float, tau: float = 0.0) -> AgainstProxy:
+        rows = evidence.audited
+        kept = (evidence.scores[rows], evidence.chance[rows], evidence.right[rows])
+        return cls.of(*kept, seed=evidence.seed, alpha=alpha, tau=tau)
+
+    def _missed(self, epsilon: float) -> int:
+        """Right guesses that a proxy off by tau may miss, but with probability alpha / 10 (theory:placebo#tau)."""
+        if self.tau == 0.0:
+            return 0
+        rows = self.found.correct.size
+        rate = min(1.0, math.exp(min(epsilon, 50.0)) * self.tau)
+        least = math.ceil(rows * rate + 1.0)
+        return max(least, _binomial.critical_value(self.alpha / 10.0, rows, rate)) - 1
+
+    def _smallest(self, epsilon: float, forgiven: int) -> float:
+        off = forgiven + self._missed(epsilon)
+        return _binomial.smallest_tail(self.path._parts(epsilon), [max(0, count - off) for count in self.path.correct])
+
+    def _paid(self, slack: float) -> float:
+        return slack + (self.alpha / 10.0 if self.tau else 0.0)
+
+    def epsilon(self, forgiven: Forgiven) -> tuple[float, bool]:
+        paid = self._paid(forgiven.slack)
+        return _paths.scan_path(
+            len(self.path.ranks),
+            lambda epsilon: self._smallest(epsilon, forgiven.guesses),
+            self.path.crossing,
+            alpha=self.alpha,
+            slack=lambda epsilon: paid,
+            most=paid,
+        )
+
+    def p_value(self, epsilon: float, forgiven: Forgiven) -> float:
+        smallest = self._smallest(epsilon, forgiven.guesses)
+        return min(1.0, self.path.crossing(epsilon, smallest) + self._paid(forgiven.slack))
+
+    def perfect(self) -> AgainstProxy:
+        """The same guesses, all of them right."""
+        return AgainstProxy(replace(self.found, correct=np.ones_like(self.found.correct)), self.alpha, self.tau)
+
+
+def _test_of(name: str, evidence: MatchedScores, alpha: float, kappa: float, tau: float) -> Matched | AgainstProxy:
+    """One of the two tests by its name."""
+    return Matched(evidence, alpha, kappa) if name == "matched" else AgainstProxy.of_audited(evidence, alpha, tau)
