@@ -76,6 +76,8 @@ CAP = 12.0
 SPENT = 0.1
 """Of the error probability, on how many placebo rows a share takes."""
 TINY = 1e-22
+SURE = 1.0 - 1.001e-9
+"""Chances from here on were cut, and count as 1."""
 
 
 def epsilon_from_matched(
@@ -342,23 +344,24 @@ def ranks_of(rows: int) -> list[int]:
 
 @lru_cache(maxsize=4096)
 def least_beyond(rows: int, placebo: int, taken: int, beta: float) -> int:
-    """The largest q so that q placebo rows lie beyond the (taken + 1)-th audited row, but with probability `beta`.
+    """The largest q so that q of a cell's placebo rows lie beyond its `taken` audited rows, but with probability beta.
 
-    For exchangeable rows their number is BetaBinomial(placebo, taken + 1, rows - taken) (theory:placebo#matched).
+    Their number beyond the last one taken is BetaBinomial(placebo, taken, rows - taken + 1) for exchangeable rows, and
+    so is what matters where other cells have a say in the threshold (theory:placebo#matched).
 
-    >>> least_beyond(2000, 2000, 500, 1e-4), least_beyond(2000, 2000, 0, 1e-4)
-    (402, 0)
+    >>> [least_beyond(2000, 2000, taken, 0.005 / 36) for taken in (500, 125, 31, 0)]
+    [403, 75, 9, 0]
     """
-    if placebo == 0 or taken >= rows:
-        return placebo
-    a, b = taken + 1.0, float(rows - taken)
+    if placebo == 0 or taken == 0:
+        return 0
+    a, b = float(taken), rows - taken + 1.0
     mean = placebo * a / (a + b)
     spread = math.sqrt(placebo * a * b * (a + b + placebo) / ((a + b) ** 2 * (a + b + 1.0)))
     j = np.arange(max(0, math.floor(mean - 14.0 * spread - 14.0)), math.ceil(mean) + 1)
     choose = special.gammaln(placebo + 1) - special.gammaln(j + 1) - special.gammaln(placebo - j + 1)
     logs = choose + special.betaln(j + a, placebo - j + b) - special.betaln(a, b)
     below = np.cumsum(np.exp(logs)) * _binomial.ROUNDING + TINY  # P(fewer than j + 1)
-    return int(j[0]) + int(np.searchsorted(below, beta, side="right"))
+    return min(placebo, int(j[0]) + int(np.searchsorted(below, beta, side="right")))
 
 
 @dataclass(frozen=True)
@@ -463,13 +466,19 @@ class Matched:
 
     @cached_property
     def _shares(self) -> list[list[int]]:
-        """r0_g at each rank: all at the first; below, as many as surely lie beyond the audited ones."""
-        rows, placebo = self.ranks[0], self.evidence.placebo_rows
+        """r0_g at each rank: a like share at the first; below, as many as surely lie beyond the audited ones.
+
+        Each placebo row counts once, in the cell of its own guess, wherever else it may serve.
+        """
+        one, rows = self.evidence, self.ranks[0]
+        own = np.bincount(one.cell[one.own & ~one.audited], minlength=CELLS).tolist()
+        all_of = self._audited[0][0].tolist()
+        placebo = one.placebo_rows
+        found = [[min(count, -(-size * placebo // rows)) for count, size in zip(own, all_of, strict=True)]]
         beta = SPENT * self.alpha / (CELLS * max(1, len(self.ranks) - 1))
-        found = [[right.size - 1 for right in self._placebo]]
-        for size, _ in self._audited[1:]:
-            beyond = (least_beyond(rows, placebo, int(taken), beta) for taken in size)
-            found.append([min(q, right.size - 1) for q, right in zip(beyond, self._placebo, strict=True)])
+        for taken, _ in self._audited[1:]:
+            cells = zip(all_of, own, taken.tolist(), strict=True)
+            found.append([least_beyond(size, count, some, beta) for size, count, some in cells])
         return found
 
     def _test(self, rank: int, share: int) -> Stratified:
@@ -551,7 +560,8 @@ class AgainstProxy:
     ) -> AgainstProxy:
         rows = ranked_rows(scores, right, chance, seed=seed)[::-1]
         always, nothing = np.ones(rows.size, dtype=np.bool_), np.zeros(rows.size)
-        found = MemberGuesses(special.logit(chance[rows]), right[rows], nothing, nothing, 0, rows, always)
+        rates = np.where(chance[rows] >= SURE, 1.0, chance[rows])  # a rate is only ever rounded up
+        found = MemberGuesses(special.logit(rates), right[rows], nothing, nothing, 0, rows, always)
         return cls(found, alpha, tau)
 
     @classmethod
