@@ -303,6 +303,7 @@ class Check:
     remedy: str = ""
     refutes: tuple[str, ...] | str = ()
     on_refuted: str = "withhold"
+    on_missing: str = ""
     level: float | None = None
     theory: str = ""
 

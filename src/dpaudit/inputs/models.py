@@ -72,6 +72,12 @@ def probabilities(model: Any, columns: dict[str, NDArray[Any]], classes: list[st
     return _aligned(found, getattr(model, "classes_", None), rows, classes)
 
 
+def known_classes(model: Any) -> set[str] | None:
+    """The classes that a model knows, as texts; None where it does not say."""
+    own = getattr(model, "classes_", None)
+    return None if own is None else {_text(name) for name in list(own)}
+
+
 def _called(act: Any, rows: Any, words: str = "the model failed on these rows") -> Any:
     """Somebody else's code: its own failure is a failed run, in one sentence."""
     try:
@@ -237,4 +243,4 @@ def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
-__all__ = ["file_of", "is_model", "load_model", "probabilities"]
+__all__ = ["file_of", "is_model", "known_classes", "load_model", "probabilities"]
