@@ -314,7 +314,7 @@ def test_refusals():
     audited, placebo = table(rng, 20), table(rng, 20)
     with pytest.raises(InputError, match="class numbers from 0 to 2"):
         replace(audited, values=audited.values + 1)
-    with pytest.raises(InputError, match="must be `counterfactuals.Categorical`, got ndarray"):
+    with pytest.raises(InputError, match=r"must be `counterfactuals\.Categorical`, got ndarray"):
         replace(audited, target=audited.target.probabilities)
     with pytest.raises(InputError, match="same rows and classes"):
         replace(audited, counterfactual=Categorical(np.full(20, 0.5)))

@@ -157,7 +157,9 @@ def hang_together(residuals: Any, chance: Any, groupings: Sequence[Grouping], *,
     law = check.scores("chance", chance)
     if e.ndim != 2 or not np.isfinite(e).all():
         raise InputError("`residuals` must be finite, one or some a row.")
-    check.same_length(residuals=e, chance=law, **{one.name: one.codes for one in groupings})
+    check.same_length(residuals=e, chance=law)
+    for one in groupings:
+        check.same_length(residuals=e, grouping=one.codes)
     tested = [one for one in groupings if one.typical <= LARGEST and np.bincount(one.codes + 1)[1:].max(initial=0) > 1]
     if not tested:
         return Dependence(1.0, None, ())
@@ -224,23 +226,23 @@ def groupings(columns: Mapping[str, Any], features: Any = None, *, seed: int = 0
         A matrix in which neighbours are looked for; None makes one of the columns: numbers standardised, and a random
         point for each level of a category.
     """
-    rows = check.same_length(**{name: check.vector(name, column) for name, column in columns.items()})
-    found = []
+    space = _space(columns, seed) if features is None else standardised(np.asarray(features, dtype=np.float64))
+    rows, found = len(space), []
     for name, column in columns.items():
         (codes,) = designs.codes_of(column)
+        check.same_length(features=space, **{name: codes})
         levels, there = int(codes.max(initial=-1)) + 1, int((codes >= 0).sum())
         if levels >= LEVELS and there >= ROWS * levels:
             found.append(Grouping(name, codes.astype(np.int64), column=True))
     found += [Grouping(f"{size} successive rows", np.arange(rows) // size) for size in BLOCKS]
-    space = _space(columns, rows, seed) if features is None else standardised(np.asarray(features, dtype=np.float64))
     if space.shape[1]:
         found.append(Grouping("nearest neighbours", _neighbours(space, seed)))
     return tuple(found)
 
 
-def _space(columns: Mapping[str, Any], rows: int, seed: int) -> NDArray[np.float64]:
+def _space(columns: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
     design = designs.Design.of(columns)
-    parts = [np.zeros((rows, 0))]
+    parts = [np.zeros((*design.rows, 0))]
     for column in design.numbers.T.astype(np.float64):
         there = np.isfinite(column)
         filled = np.where(there, column, np.median(column[there]) if there.any() else 0.0)

@@ -363,7 +363,9 @@ def _boosted(design: Design, values: NDArray[Any], seed: int) -> NDArray[np.floa
                 early_stopping=False,
                 random_state=seed % 2**32,
             )
-            return model.fit(x[rows], values[rows])
+            seen = np.array(x[rows])
+            seen[:, np.isnan(seen).all(axis=0)] = 0.0  # a column without any number cannot be put into bins
+            return model.fit(seen, values[rows])
 
         decide = _split(values, seed)
         if decide.any():

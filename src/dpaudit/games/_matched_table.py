@@ -438,10 +438,12 @@ def _sampled(table: Table, field: str, names: list[str], count: int | None, **ho
 
 def write_redrawn(table: Any, to: Path, *, protect: str, **settings: Any) -> Path:
     """Write the training table, and beside each protected column values that are drawn from the proxy."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
     found, tables = _read(table, control={}, whole=protect == "record", sample=None, **settings)
     written = tables.audited.data.to_table()
     for name, column in found.drawn().items():
-        written = written.append_column(f"{name} redrawn", [column])
-    from pyarrow import parquet
-
+        kind = written.schema.field(name).type
+        written = written.append_column(f"{name} redrawn", pa.array(column).cast(kind))
     return _files.write(to, lambda partial: parquet.write_table(written, partial))

@@ -25,6 +25,8 @@ from dpaudit.execution import RunFailed, load_function
 SUFFIXES = (".onnx", ".cbm")
 PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
 BATCH = 65_536
+ROUNDING = 1e-5
+"""Sums of single precision may end this much below 0."""
 
 
 def is_model(reference: Any) -> bool:
@@ -186,7 +188,7 @@ class _Onnx:
             found = 1.0 / (1.0 + np.exp(-found))
         elif not single and not np.allclose(found.sum(axis=1), 1.0, atol=1e-3):
             found = _softmax(found)
-        return found, names
+        return np.where((found < 0.0) & (found > -ROUNDING), 0.0, found), names
 
     def _batch(self, columns: dict[str, NDArray[Any]]) -> tuple[NDArray[np.float64], list[Any] | None]:
         inputs = self.session.get_inputs()
