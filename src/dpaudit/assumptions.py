@@ -27,6 +27,8 @@ ANSWERED_BY = ("design", "auditor", "data holder", "developer")
 OUTCOMES = ("passed", "refuted", "not-run", "measured")
 ON_REFUTED = ("withhold", "fail", "warn")
 """What follows where a check refutes: no number is reported, the audit fails, or a remark stands beside the number."""
+ON_MISSING = ("", "withhold")
+"""What follows where a check could not be run: nothing, or no number unless what it would test is accepted."""
 
 
 # ------------------------------------------------------------------------------------------------------------ templates
@@ -286,11 +288,14 @@ class Check:
     passed, refuted, not_run, measured
         Templates of the result's numbers; `measured` is for checks that have no test.
     remedy
-        What would help where it refutes; may be empty.
+        What would help where it refutes, or is missing; may be empty.
     refutes
         Ids of the assumptions that it can refute; one alone may be given as a text.
     on_refuted
         "withhold" (no number is reported), "fail" or "warn".
+    on_missing
+        Where it could not be run: "" (the number is reported all the same) or "withhold" (it is not, unless whoever
+        audits has accepted what the check would have tested).
     level
         The probability of a false alarm; None where nothing is tested.
     """
@@ -310,8 +315,13 @@ class Check:
     def __post_init__(self) -> None:
         _check_id(self.id)
         check.choice("on_refuted", self.on_refuted, ON_REFUTED)
+        check.choice("on_missing", self.on_missing, ON_MISSING)
         named = (self.refutes,) if isinstance(self.refutes, str) else tuple(self.refutes)
         object.__setattr__(self, "refutes", tuple(name for name in named if name))
+        if self.on_missing and not self.refutes:
+            raise InputError(
+                f"`refutes` of check {self.id!r} must name what is untested where it is missing, got none."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,13 +343,23 @@ class CheckResult:
 
     @property
     def withholds(self) -> bool:
-        """Whether no number may be reported."""
+        """Whether it refutes, and no number may be reported: nobody can accept what is refuted."""
         return self.refuted and self.check.on_refuted == "withhold"
+
+    @property
+    def missing(self) -> bool:
+        """Whether it could not be run, and no number may be reported unless what it would test is accepted."""
+        return self.outcome == "not-run" and self.check.on_missing == "withhold"
 
     @property
     def template(self) -> str:
         """The sentence of its outcome, to be filled with `fields`."""
         return str(getattr(self.check, self.outcome.replace("-", "_")))
+
+    @property
+    def clause(self) -> str:
+        """The same without its full stop, where a sentence goes on around it."""
+        return self.template.removesuffix(".")
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -352,8 +372,8 @@ class CheckResult:
 
     @property
     def remedy(self) -> str:
-        """What would help, filled in; empty unless it refutes."""
-        return filled(self.check.remedy, self.fields) if self.refuted else ""
+        """What would help, filled in; empty unless it refutes or is missing."""
+        return filled(self.check.remedy, self.fields) if self.refuted or self.missing else ""
 
 
 def _check_id(value: Any) -> None:

@@ -31,6 +31,12 @@ CERTAIN = "No higher confidence that anybody uses would change it; only a flaw i
 STILL = "It would not have been contradicted at an error probability below {below}."
 RESTS = "It rests on assumptions [{numbers}] above; list their ids in `accept` to take them on: {keys:list}."
 RESTS_ON_ONE = "It rests on assumption [{numbers}] above; list its id in `accept` to take it on: {keys:list}."
+UNTESTED = (
+    "A number would rest on assumptions [{numbers}] above; list their ids in `accept` to take them on: {keys:list}."
+)
+UNTESTED_ONE = (
+    "A number would rest on assumption [{numbers}] above; list its id in `accept` to take it on: {keys:list}."
+)
 STRONGER = "A stronger attack or more runs might; that is a further test, with an error probability of its own."
 BARE = "The claim is a bare pair; its curve would be easier to contradict."
 REACH = "An audit of this size could have shown {reach}."
@@ -82,8 +88,14 @@ def _resting(left: tuple[Assumption, ...], rests: tuple[Assumption, ...]) -> Che
     return said(RESTS_ON_ONE if len(left) == 1 else RESTS, numbers=numbers_of(left, rests), keys=keys)
 
 
+def untested(left: tuple[Assumption, ...]) -> CheckResult:
+    """What has to be accepted for a number, where the check of it could not be run."""
+    keys = [one.key for one in left]
+    return said(UNTESTED_ONE if len(left) == 1 else UNTESTED, numbers=numbers_of(left, left), keys=keys)
+
+
 def remedies(results: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:
-    """What would help where a check refutes."""
+    """What would help where a check refutes, or is missing."""
     return tuple(said(REMEDY, remedy=result.remedy) for result in results if result.remedy)
 
 

@@ -5,8 +5,9 @@
 *Validity.* A statement of one attempt is wrong with probability at most (1 - confidence) / attempts. Which attempt is
 reported depends on the data, but "the reported one is wrong" lies in the union over attempts: at most 1 - confidence,
 whatever the stopping rule. `attempts` is fixed before the data, and so is the number of evidences of one play, which
-share the error probability in the same way. A control's false alarm withholds a number and costs no validity. A planted
-leak that is not seen withholds nothing, but then "consistent" is not said.
+share the error probability in the same way. A control's false alarm withholds a number and costs no validity. A check
+that could not be run may withhold it too (`Check.on_missing`). A planted leak that is not seen withholds nothing, but
+then "consistent" is not said.
 """
 
 from __future__ import annotations
@@ -194,8 +195,8 @@ def run(
     if any(result.refuted and result.check.on_refuted == "fail" for result in played.results):
         found = _broken(played, settings)
     else:
-        concluded = _withheld if any(result.withholds for result in played.results) else _analysed
-        found = concluded(played, claim, settings, delta)
+        withheld = any(withholds(result, played, settings) for result in played.results)
+        found = (_withheld if withheld else _analysed)(played, claim, settings, delta)
     seen = played.play.evidence
     common |= {"evidence": tuple(provenance.evidence(one) for one in seen), "observed": seen}
     return text.written(Audit(**common, **found, timings=provenance.timings(began, ran, execution)))
@@ -368,31 +369,63 @@ def _broken(played: Played, settings: Settings) -> dict[str, Any]:
     }
 
 
+def withholds(result: CheckResult, played: Played, settings: Settings) -> bool:
+    """Whether no number may be reported: it refutes, or could not be run and nobody took on what it would test."""
+    return result.withholds or bool(_untested(result, played, settings))
+
+
+def _untested(result: CheckResult, played: Played, settings: Settings) -> tuple[Assumption, ...]:
+    """What the evidence rests on that a missing check would have tested, and that is not accepted."""
+    if not result.missing:
+        return ()
+    seen = [played.analysis.usable(one) for one in played.play.evidence]
+    rests = unique(one for evidence in seen for one in analysis_of(evidence).conditions(evidence))
+    accept = _taken(settings, played.results)
+    return tuple(one for one in rests if one.id in result.check.refutes and one.key not in accept)
+
+
+def _taken(settings: Settings, results: tuple[CheckResult, ...]) -> tuple[str, ...]:
+    """What is accepted, except for what is refuted: that nobody can take on."""
+    refuted = refuted_ids(results)
+    return tuple(key for key in settings.accept if key.partition("(")[0] not in refuted)
+
+
 def _withheld(played: Played, claim: UpperBound | None, settings: Settings, delta: float) -> dict[str, Any]:
-    """No number: what it would rest on is refuted. What would be left at the least that is not, may be shown."""
-    refuted = next(result for result in played.results if result.withholds)
+    """No number: what it would rest on is refuted, or nothing tested it. What is left at the least may be shown."""
+    told = [result for result in played.results if withholds(result, played, settings)]
+    refuting = [result for result in told if result.withholds]
     evidence = played.analysis.usable(played.play.evidence[0])
-    control = next((one for one in played.play.controls if one.check.id == refuted.check.id), None)
+    common: dict[str, Any] = {"confidence": settings.confidence, "relation": evidence.relation}
     left: tuple[CheckResult, ...] = ()
-    if control is not None:
-        level = played.level(settings.confidence)
-        how = {"delta": delta, "confidence": level, "level": refuted.check.level or LEVEL}
-        left = analysis_of(evidence).left(evidence, control.parts, **how)
-    verdict = Verdict(
-        outcome=Outcome.WITHHELD,
-        detail=refuted.template,
-        numbers=refuted.fields,
-        confidence=settings.confidence,
-        relation=evidence.relation,
-        p_value=None,
-    )
-    results, shown = (*played.earlier, *played.results, *left), played.level_of_attempt(settings.confidence)
+    rests: tuple[Assumption, ...] = ()
+    steps = advice.remedies(played.results)
+    if refuting:
+        left = _left(played, refuting[0], evidence, settings, delta)
+        verdict = Verdict(outcome=Outcome.WITHHELD, detail=refuting[0].template, numbers=refuting[0].fields, **common)
+    else:  # nothing is refuted: the evidence says nothing before somebody answers for what it rests on
+        verdict = Verdict(outcome=Outcome.UNINFORMATIVE, detail=told[0].clause, numbers=told[0].fields, **common)
+        rests = unique(one for result in told for one in _untested(result, played, settings))
+        steps = (*steps, advice.untested(rests))
+    shown = played.level_of_attempt(settings.confidence)
     return {
         "verdict": verdict,
-        "checks": results,
-        "next_steps": advice.remedies(played.results),
+        "assumptions": rests,
+        "checks": (*played.earlier, *played.results, *left),
+        "next_steps": steps,
         "figures": _figures(evidence, claim, (), (*played.results, *left), delta, shown),
     }
+
+
+def _left(
+    played: Played, refuted: CheckResult, evidence: Evidence, settings: Settings, delta: float
+) -> tuple[CheckResult, ...]:
+    """What would be left at the least that the control does not refute."""
+    control = next((one for one in played.play.controls if one.check.id == refuted.check.id), None)
+    if control is None:
+        return ()
+    level = refuted.check.level or LEVEL
+    how = {"delta": delta, "confidence": played.level(settings.confidence), "level": level}
+    return analysis_of(evidence).left(evidence, control.parts, **how)
 
 
 def _analysed(played: Played, claim: UpperBound | None, settings: Settings, delta: float) -> dict[str, Any]:
@@ -402,8 +435,7 @@ def _analysed(played: Played, claim: UpperBound | None, settings: Settings, delt
     bounds: list[Bound] = []
     verdicts: list[Verdict] = []
     results = [*played.earlier, *played.results]
-    refuted = refuted_ids(played.results)  # which nobody can take on
-    accept = tuple(key for key in settings.accept if key.partition("(")[0] not in refuted)
+    accept = _taken(settings, played.results)
     for evidence in seen:
         found = bounds_of(evidence, delta=delta, confidence=level, claim=tested)
         results += analysis_of(evidence).results(evidence, found, delta=delta, confidence=level)
@@ -429,7 +461,7 @@ def _analysed(played: Played, claim: UpperBound | None, settings: Settings, delt
         "ceiling": {name: value for bound in bounds for name, value in bound.ceilings.items()},
         "next_steps": (
             *advice.next_steps(seen[0], claim, verdict, tuple(bounds), rests, settings, played.unseen),
-            *advice.remedies(tuple(one for one in played.results if one not in played.unseen)),
+            *advice.remedies(tuple(one for one in played.results if one not in played.unseen and not one.missing)),
         ),
         "figures": _figures(seen[0], claim, tuple(bounds), tuple(results), delta, shown),
         "failed_if": None if settings.fail_if is None else _holds(settings, tuple(bounds), accept),

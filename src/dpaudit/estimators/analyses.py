@@ -509,11 +509,11 @@ def refute(
 ) -> CheckResult:
     """What a control shows: a placebo refutes where its test rejects, a planted leak where its test does not.
 
-    A planted leak that is not seen never withholds a number; where the headline's own test is put to it, at the
-    `confidence` of the audit. See theory:zero-run#blind-baseline.
+    A planted leak that is not seen, or not planted, never withholds a number; where the headline's own test is put to
+    it, that is at the `confidence` of the audit. See theory:zero-run#blind-baseline.
     """
     if choice("kind", kind, ("placebo", "planted")) == "planted" and check.on_refuted == "withhold":
-        check = replace(check, on_refuted="warn")
+        check = replace(check, on_refuted="warn", on_missing="")
     check = check if check.level is not None else replace(check, level=LEVEL)
     parts = list(parts) if isinstance(parts, Sequence) else [parts]
     if not parts:

@@ -118,6 +118,7 @@ def _result(entry: Mapping[str, Any]) -> CheckResult:
         "remedy": literal(entry["remedy"]),
     }
     named: dict[str, Any] = {name: entry[name] for name in ("id", "refutes", "on_refuted", "level", "theory")}
+    named["on_missing"] = entry.get("on_missing", "")
     return CheckResult(
         check=Check(**named, **said), outcome=entry["outcome"], p_value=entry["p_value"], numbers=entry["numbers"]
     )

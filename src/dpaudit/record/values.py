@@ -46,7 +46,8 @@ class Audit:
     evidence
         Type, size, relation, unit and digest of what was seen, one entry each; none if the audit failed.
     assumptions
-        Everything that a bound or the verdict rests on, numbered in this order.
+        Everything that a bound or the verdict rests on, numbered in this order; where a check could not be run and no
+        number is reported, what it would have rested on.
     checks
         What tried to refute it, and what was measured beside the bounds.
     bounds
@@ -185,6 +186,7 @@ def _result_entry(found: CheckResult) -> dict[str, Any]:
         "level": found.check.level,
         "refutes": list(found.check.refutes),
         "on_refuted": found.check.on_refuted,
+        **({"on_missing": found.check.on_missing} if found.check.on_missing else {}),
         "numbers": found.numbers,
         "theory": found.check.theory,
         "text": found.text,

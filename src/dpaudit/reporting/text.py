@@ -91,8 +91,12 @@ def _proof(audit: Audit) -> list[str]:
 
 def _said_by_verdict(audit: Audit) -> CheckResult | None:
     """The result that the verdict says already: the first that withholds the number, or breaks the audit."""
-    follows = DECIDING.get(audit.outcome)
-    found = (one for one in _of_last_attempt(audit.checks) if one.refuted and one.check.on_refuted == follows)
+    follows, told = DECIDING.get(audit.outcome), (audit.verdict.detail, audit.verdict.numbers)
+    found = (
+        one
+        for one in _of_last_attempt(audit.checks)
+        if (one.refuted and one.check.on_refuted == follows) or (one.missing and (one.clause, one.fields) == told)
+    )
     return next(found, None)
 
 
@@ -180,6 +184,7 @@ WORDS = {
     Outcome.BROKEN: "a premise is broken",
 }
 NO_TEST = "no test of this claim"
+NOT_CHECKED = "no number: a check could not be run"
 CLOSING = "{count} audit{plural}: {outcomes}."
 TOGETHER = "{closing} All contradictions together are right with at least {confidence:percent} confidence."
 EPSILON_CLAIMED = "{mu}epsilon <= {epsilon:up}{at}{where}"
@@ -217,7 +222,7 @@ def closing(audits: Audit | Iterable[Audit]) -> str:
     """How many audits ended how, and how sure one may be of all of them at once."""
     found = as_audits(audits)
     words = [verdict_words(audit) for audit in found]
-    order = [*WORDS.values(), NO_TEST]
+    order = [*WORDS.values(), NO_TEST, NOT_CHECKED]
     listed = ", ".join(f"{words.count(word)} {word}" for word in order if word in words)
     plural = "s" if len(found) > 1 else ""
     total = filled(CLOSING, {"count": len(found), "plural": plural, "outcomes": listed})
@@ -228,8 +233,9 @@ def closing(audits: Audit | Iterable[Audit]) -> str:
 
 def verdict_words(audit: Audit) -> str:
     """The outcome in words."""
-    untested = audit.outcome is Outcome.UNINFORMATIVE and audit.verdict.method is None
-    return NO_TEST if untested else WORDS[audit.outcome]
+    if audit.outcome is not Outcome.UNINFORMATIVE or audit.verdict.method is not None:
+        return WORDS[audit.outcome]
+    return NO_TEST if audit.bounds else NOT_CHECKED
 
 
 def _relation(audit: Audit) -> str:
