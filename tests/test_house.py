@@ -16,6 +16,7 @@ from dpaudit.execution import Execution
 from dpaudit.fitted.propensity import Logistic
 from dpaudit.reporting import text
 from tests import counts, rules
+from tests.auditing.test_plays import Answers
 from tests.counts import sources
 from tests.games import test_conformance as small
 from tests.golden import worlds
@@ -379,6 +380,7 @@ def audits():
         worlds.whole_records(members=200),
         games.ZeroRun(**worlds.known_members(rows=400)),
         worlds.noisy_proxy(calibration_fraction=0.1),
+        Answers(repeats=3),
     ]
     found += [da.audit(game, seed=1, execution=SERIAL, delta=0.0) for game in many]
     found.append(da.audit(small.one_run()[0].play(seed=1).only))

@@ -5,9 +5,9 @@
 *Validity.* A statement of one attempt is wrong with probability at most (1 - confidence) / attempts. Which attempt is
 reported depends on the data, but "the reported one is wrong" lies in the union over attempts: at most 1 - confidence,
 whatever the stopping rule. `attempts` is fixed before the data, and so is the number of evidences of one play, which
-share the error probability in the same way. A control's false alarm withholds a number and costs no validity. A check
-that could not be run may withhold it too (`Check.on_missing`). A planted leak that is not seen withholds nothing, but
-then "consistent" is not said.
+share the error probability in the same way, and that of repeated plays of one question, which are merged (`plays`). A
+control's false alarm withholds a number and costs no validity. A check that could not be run may withhold it too
+(`Check.on_missing`). A planted leak that is not seen withholds nothing, but then "consistent" is not said.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from dpaudit._validate import InputError
-from dpaudit.assumptions import Assumption, CheckResult, check_declared, filled, refuted_ids, split_by, unique
-from dpaudit.auditing import advice, provenance
-from dpaudit.auditing.plan import Settings, parsed_condition, planned_runs
+from dpaudit.assumptions import Assumption, CheckResult, check_declared, filled, refuted_ids, unique
+from dpaudit.auditing import advice, plays, provenance
+from dpaudit.auditing.plan import Settings, holds, parsed_condition, planned_runs
 from dpaudit.bounds import (
-    GAUSSIAN_ASSUMPTION,
     Bound,
     NotComparable,
     Outcome,
@@ -46,6 +45,7 @@ from dpaudit.games import (
     from_score,
     if_evidence,
     is_game,
+    repeats_of,
 )
 from dpaudit.games.game import PLANTED
 from dpaudit.record import Audit
@@ -225,6 +225,10 @@ def _check_before(game: Game, settings: Settings) -> None:
     check_declared(settings.accept, (*game.assumptions, *analysis.declared))
     if settings.fail_if is not None and parsed_condition(settings.fail_if)[0] not in analysis.parameters:
         raise InputError(f"`fail_if` needs a bound on epsilon or mu, and an audit of kind {game.kind!r} gives none.")
+    if repeats_of(game) > 1 and not analysis.parameters:
+        raise InputError(
+            f"plays are merged where epsilon or mu is bounded, and an audit of kind {game.kind!r} bounds none."
+        )
     if settings.commitment is None:
         return
     if not game.purpose:
@@ -257,8 +261,14 @@ class Played:
 
     @property
     def looks(self) -> int:
-        """Attempts and evidences that were paid for before the data."""
-        return self.game.attempts * len(self.play.evidence)
+        """Attempts and evidences that were paid for before the data; the median of repeated plays is paid for twice."""
+        return self.game.attempts * (2 if self.play.repeats > 1 else len(self.play.evidence))
+
+    @property
+    def questions(self) -> tuple[tuple[Evidence, ...], ...]:
+        """The evidence of each question, as the estimators take it: one, or one a play."""
+        seen = tuple(analysis_of(one).usable(one) for one in self.play.evidence)
+        return (seen,) if self.play.repeats > 1 else tuple((one,) for one in seen)
 
     @property
     def unseen(self) -> tuple[CheckResult, ...]:
@@ -292,9 +302,13 @@ def _played(game: Game, settings: Settings, runner: Runner) -> Played:
 
 def _checked(game: Game, play: Play) -> Play:
     """The play, if it is what the game says it is: plan, `accept` and record rest on that."""
-    if len(play.evidence) != evidences_of(game):
-        count = f"{evidences_of(game)}, got {len(play.evidence)}"
-        raise InputError(f"a play of {game.kind!r} must give the evidences of its game: {count}.", EVIDENCES)
+    count, repeats = evidences_of(game) * repeats_of(game), repeats_of(game)
+    if (len(play.evidence), play.repeats) != (count, repeats):
+        raise InputError(
+            f"a play of {game.kind!r} must give the evidences of its game: {count}, got {len(play.evidence)}, "
+            f"merged as {play.repeats} of {repeats} plays.",
+            EVIDENCES,
+        )
     declared, rests = declared_ids(game), [one.id for evidence in play.evidence for one in evidence.conditions]
     unknown = [name for name in rests if name not in declared] + undeclared_checks(game, play)
     if unknown:
@@ -307,7 +321,7 @@ def _checked(game: Game, play: Play) -> Play:
     return play
 
 
-EVIDENCES = "a game with several says so before the data: `evidences = 2`."
+EVIDENCES = "a game with several says so before the data: `evidences = 2`, or `repeats = 21` plays of one question."
 
 
 def declared_ids(game: Game) -> set[str]:
@@ -431,22 +445,26 @@ def _left(
 def _analysed(played: Played, claim: UpperBound | None, settings: Settings, delta: float) -> dict[str, Any]:
     """Bounds, verdict, and everything that is stated beside them, with its share of the error probability."""
     level, tested = played.level(settings.confidence), claim if played.play.covers_claim else None
-    seen = [analysis_of(one).usable(one) for one in played.play.evidence]
+    seen: list[Evidence] = []  # of each question; where it was played several times, of the median play
     bounds: list[Bound] = []
     verdicts: list[Verdict] = []
     results = [*played.earlier, *played.results]
     accept = _taken(settings, played.results)
-    for evidence in seen:
-        found = bounds_of(evidence, delta=delta, confidence=level, claim=tested)
-        results += analysis_of(evidence).results(evidence, found, delta=delta, confidence=level)
+    for question in played.questions:
+        each = [bounds_of(one, delta=delta, confidence=level, claim=tested) for one in question]
+        found = each[0] if len(each) == 1 else plays.merged_bounds(each)
+        measured = [analysis_of(one).results(one, found, delta=delta, confidence=level) for one in question]
+        results += measured[0] if len(each) == 1 else plays.merged_results(measured)
         bounds += [one.paid_for(played.looks, settings.confidence) for one in found]
-        verdict = verdict_of(evidence, claim, confidence=level, accept=accept)
+        judged = [verdict_of(one, claim, confidence=level, accept=accept) for one in question]
+        verdict = judged[0] if len(each) == 1 else plays.merged_verdict(judged)
         verdicts.append(verdict.paid_for(played.looks, settings.confidence))
+        seen.append(question[0] if len(each) == 1 else question[plays.middle([one[0].value for one in each])])
     verdict = min(verdicts, key=lambda one: (STRONGEST.index(one.outcome), 1.0 if one.p_value is None else one.p_value))
     verdict = verdict.of_blind_attack() if played.unseen else verdict
     shown = played.level_of_attempt(settings.confidence)
     comparisons, refused = _compared(played, delta=delta, confidence=settings.confidence)
-    statements = _statements(seen, claim, tuple(bounds), verdict, comparisons)
+    statements = _statements(played, seen, claim, tuple(bounds), verdict, comparisons)
     budget = tuple({"statement": what, "error": 1.0 - settings.confidence, "spent": how} for what, how in statements)
     rests = unique((*(one for bound in bounds for one in bound.assumptions), *verdict.assumptions, *verdict.accepted))
     compared_on = (one for entry in comparisons for one in entry["bound"].assumptions)
@@ -464,7 +482,7 @@ def _analysed(played: Played, claim: UpperBound | None, settings: Settings, delt
             *advice.remedies(tuple(one for one in played.results if one not in played.unseen and not one.missing)),
         ),
         "figures": _figures(seen[0], claim, tuple(bounds), tuple(results), delta, shown),
-        "failed_if": None if settings.fail_if is None else _holds(settings, tuple(bounds), accept),
+        "failed_if": None if settings.fail_if is None else holds(settings, tuple(bounds), accept),
     }
 
 
@@ -524,6 +542,7 @@ def _compared(
 
 
 def _statements(
+    played: Played,
     seen: Sequence[Evidence],
     claim: UpperBound | None,
     bounds: tuple[Bound, ...],
@@ -534,13 +553,18 @@ def _statements(
     found: list[tuple[str, str]] = []
     if verdict.p_value is not None:
         spent = analysis_of(seen[0]).spent(seen[0], claim)
-        found.append(
-            ("verdict on the claim", spent if len(seen) == 1 else filled(BEST, {"each": spent, "of": len(seen)}))
-        )
+        spent = spent if len(seen) == 1 else filled(BEST, {"each": spent, "of": len(seen)})
+        found.append(("verdict on the claim", _spent(played, spent)))
     for evidence in seen:
-        found += analysis_of(evidence).beside(evidence, claim)
+        found += [(what, _spent(played, how)) for what, how in analysis_of(evidence).beside(evidence, claim)]
     found += [(one.statement, one.selection or "one test") for one in bounds if one.guarantee != "estimate"]
     return found + [(entry["title"], entry["bound"].selection or "one test") for entry in comparisons]
+
+
+def _spent(played: Played, each: str) -> str:
+    """On what the error probability was spent, where plays were merged as well."""
+    count = played.play.repeats
+    return each if count == 1 else filled(plays.MERGED, {"each": each, "plays": count})
 
 
 def _figures(
@@ -555,25 +579,3 @@ def _figures(
     for result in results:
         found = {**(result.figure or {}), **found}
     return found
-
-
-def _holds(settings: Settings, bounds: tuple[Bound, ...], accept: tuple[str, ...]) -> bool | None:
-    """Whether the one bound that decides meets the condition; None where it rests on what nobody accepted.
-
-    epsilon is decided by its own bound or, where the Gaussian assumption is accepted, by that of mu, converted: by one
-    of the two, so that the error probability is that of one bound.
-    """
-    parameter, sign, limit = parsed_condition(settings.fail_if)
-    converted = parameter == "epsilon" and GAUSSIAN_ASSUMPTION.key in accept
-    decides = "mu" if converted else parameter
-    answers: list[bool | None] = []
-    deciding: list[Any] = [one for one in bounds if one.parameter == decides]  # one an evidence, each paid for
-    for bound in deciding:
-        value = bound.epsilon if converted else bound.value
-        needed = [one for one in bound.assumptions if converted or one != GAUSSIAN_ASSUMPTION]
-        _, left = split_by(accept, needed)
-        if value is None or bound.guarantee == "estimate" or left:
-            answers.append(None)
-        else:
-            answers.append(bool(value >= limit if sign == ">=" else value > limit))
-    return True if True in answers else None if None in answers else False

@@ -25,9 +25,9 @@ from typing import Any, ClassVar
 from dpaudit import _validate as check
 from dpaudit import accounting
 from dpaudit._validate import InputError
-from dpaudit.assumptions import accepted_keys, check_declared, round_up
+from dpaudit.assumptions import accepted_keys, check_declared, round_up, split_by
 from dpaudit.auditing.power import catches, plan_runs
-from dpaudit.bounds import Relation, UpperBound
+from dpaudit.bounds import GAUSSIAN_ASSUMPTION, Bound, Relation, UpperBound
 from dpaudit.bounds import relation as as_relation
 from dpaudit.estimators.analyses import ANALYSES, analysis_of
 from dpaudit.execution import Execution
@@ -230,6 +230,28 @@ def parsed_condition(text: Any) -> tuple[str, str, float]:
         return found[1], found[2], float(found[3])
     except ValueError:
         raise InputError(f"`fail_if` must read like 'epsilon > 2' or 'mu >= 1', got {text!r}.") from None
+
+
+def holds(settings: Settings, bounds: tuple[Bound, ...], accept: tuple[str, ...]) -> bool | None:
+    """Whether the one bound that decides meets the condition; None where it rests on what nobody accepted.
+
+    epsilon is decided by its own bound or, where the Gaussian assumption is accepted, by that of mu, converted: by one
+    of the two, so that the error probability is that of one bound.
+    """
+    parameter, sign, limit = parsed_condition(settings.fail_if)
+    converted = parameter == "epsilon" and GAUSSIAN_ASSUMPTION.key in accept
+    decides = "mu" if converted else parameter
+    answers: list[bool | None] = []
+    deciding: list[Any] = [one for one in bounds if one.parameter == decides]  # one an evidence, each paid for
+    for bound in deciding:
+        value = bound.epsilon if converted else bound.value
+        needed = [one for one in bound.assumptions if converted or one != GAUSSIAN_ASSUMPTION]
+        _, left = split_by(accept, needed)
+        if value is None or bound.guarantee == "estimate" or left:
+            answers.append(None)
+        else:
+            answers.append(bool(value >= limit if sign == ">=" else value > limit))
+    return True if True in answers else None if None in answers else False
 
 
 def planned_runs(claim: UpperBound | None, settings: Settings) -> int:

@@ -14,7 +14,7 @@ from dpaudit.bounds import UpperBound
 from dpaudit.evidence import Evidence
 from dpaudit.execution import Execution, RunFailed
 from dpaudit.execution import fingerprint as described
-from dpaudit.games import Game, commitment, evidences_of, fingerprint, hides
+from dpaudit.games import Game, commitment, evidences_of, fingerprint, hides, repeats_of
 
 PACKAGES = ("numpy", "scipy", "dp-accounting")
 
@@ -39,6 +39,8 @@ def _common(game: Any, claim: UpperBound | None, settings: Any, delta: float) ->
 def plan(game: Game, claim: UpperBound | None, settings: Any, delta: float) -> dict[str, Any]:
     """What was fixed before the data."""
     found = {**_common(game, claim, settings, delta), "attempts": game.attempts, "evidences": evidences_of(game)}
+    if repeats_of(game) > 1:
+        found["repeats"] = repeats_of(game)
     if settings.detects is not None:
         found["detects"] = settings.detects
         if claim is not None:

@@ -35,6 +35,7 @@ from dpaudit.games.game import (
     hides,
     is_game,
     plan_of,
+    repeats_of,
 )
 from dpaudit.games.multi_run import Distinguisher, MultiRun, Score, from_score
 from dpaudit.games.observational import Observational, held_out_membership
@@ -78,4 +79,5 @@ __all__ = [
     "if_evidence",
     "is_game",
     "plan_of",
+    "repeats_of",
 ]

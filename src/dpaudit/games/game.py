@@ -96,6 +96,9 @@ class Play:
     evidence
         One, or several of the same runs or rows (scores, steps, targets): as many as the game says before the data
         (`evidences`), for the error probability is shared out among them.
+    repeats
+        Where it is above 1, the evidences are that many plays of one question: the same rows and model, new coins. They
+        are merged into the median play, at half of the error probability (theory:observational#repeated).
     controls, results, comparisons
         Evidence of which the answer is known; what was measured; the same system by other designs.
     covers_claim
@@ -107,10 +110,15 @@ class Play:
     results: tuple[CheckResult, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     covers_claim: bool = True
+    repeats: int = 1
 
     def __post_init__(self) -> None:
         if not self.evidence:
             raise InputError("a play must have evidence, got none.")
+        if check.count("repeats", self.repeats, low=1) not in (1, len(self.evidence)):
+            raise InputError(
+                f"`repeats` must be 1 or the number of evidences, {len(self.evidence)}, got {self.repeats}."
+            )
 
     @property
     def only(self) -> Any:
@@ -158,6 +166,8 @@ class Game(Protocol):
         What a play returns.
     evidences
         How many a play returns; 1, where a game does not say.
+    repeats
+        How many plays of one question are merged instead; 1, where a game does not say.
     assumptions, checks
         Whatever its evidence may rest on, and whatever may refute it.
     """
@@ -205,6 +215,11 @@ NAMES = (
 def evidences_of(game: Any) -> int:
     """How many evidences a play of this game has, fixed before the data."""
     return int(getattr(game, "evidences", 1))
+
+
+def repeats_of(game: Any) -> int:
+    """How many plays of one question are merged, fixed before the data."""
+    return int(getattr(game, "repeats", 1))
 
 
 def is_game(value: Any) -> bool:

@@ -56,6 +56,7 @@ ADJACENCY = "{relation} of one {unit}"
 CONFIDENCE = "{confidence:percent} for the verdict, and for each bound on its own"
 CONDITION = "fail if {condition}"
 REACH = "An audit of this size could have shown {parameter} up to about {ceiling:down}."
+OF_PLAYS = "{plays} plays of {sizes} each"
 AXIS = "{lower}; claimed: {claim}; ceiling: {ceiling}."
 NOT_DRAWN = "The claim is not drawn: it is about something else."
 REGION = (
@@ -169,10 +170,12 @@ def _tested(audit: Audit) -> list[tuple[str, str]]:
         rows.append(("claim", filled(CLAIM, {**claim, "claim": text.claim_words(audit)})))
         rows.append(("source of the claim", claim["source"] or "not stated"))
         rows.append(("tested as", filled(TESTED_AS, {"curve": claim["tested_as"]})))
-    for seen in audit.evidence:
-        sizes = ", ".join(f"{count:,} {name}" for name, count in seen["sizes"].items())
-        rows.append(("evidence", sizes))
-        rows.append(("evidence digest", filled(DIGEST, seen)))
+    plays = plan.get("repeats", 1)  # of one question and one size
+    for first in range(0, len(audit.evidence), plays):
+        question = audit.evidence[first : first + plays]
+        sizes = ", ".join(f"{count:,} {name}" for name, count in question[0]["sizes"].items())
+        rows.append(("evidence", sizes if plays == 1 else filled(OF_PLAYS, {"plays": plays, "sizes": sizes})))
+        rows.append(("evidence digest", ", ".join(filled(DIGEST, seen) for seen in question)))
     rows.append(("adjacency", filled(ADJACENCY, plan)))
     rows.append(("confidence", filled(CONFIDENCE, plan)))
     if audit.fail_if is not None:

@@ -20,7 +20,7 @@ from dpaudit.assumptions import filled
 from dpaudit.auditing.audit import declared_ids, undeclared_checks
 from dpaudit.bounds import Relation
 from dpaudit.execution import Execution, RunStore
-from dpaudit.games import Play, Runner, commitment, evidences_of, fingerprint, is_game
+from dpaudit.games import Play, Runner, commitment, evidences_of, fingerprint, is_game, repeats_of
 from dpaudit.games.multi_run import Score
 
 MOVES = "the field `{field}` moves the fingerprint"
@@ -132,7 +132,7 @@ def _game_checks(game: Any, seeds: tuple[int, int], others: dict[str, Any]) -> I
     )
     yield "`assumptions` has all that the evidence rests on", lambda: not _undeclared(game, played(first))
     yield "`checks` has all that controls and results are of", lambda: not undeclared_checks(game, played(first))
-    yield "a play has as many evidences as the game says", lambda: len(played(first).evidence) == evidences_of(game)
+    yield "a play has as many evidences as the game says", lambda: _count(played(first)) == _told(game)
     yield (
         "what a check refutes is declared",
         lambda: all(set(one.refutes) & declared_ids(game) for one in game.checks if one.refutes),
@@ -190,6 +190,7 @@ def _seen(play: Play) -> list[Any]:
         [(one.check.id, one.outcome, one.p_value, repr(one.numbers)) for one in play.results],
         [(one.id, one.made.digest) for one in play.comparisons],
         play.covers_claim,
+        play.repeats,
     ]
 
 
@@ -205,6 +206,14 @@ def _is_plain(plan: Any) -> bool:
 
 def _plan_stays(game: Any, seed: int) -> bool:
     return bool(game.plan(seed) == game.plan(seed) == copy.deepcopy(game).plan(seed))
+
+
+def _count(play: Play) -> tuple[int, int]:
+    return len(play.evidence), play.repeats
+
+
+def _told(game: Any) -> tuple[int, int]:
+    return evidences_of(game) * repeats_of(game), repeats_of(game)
 
 
 def _about(play: Play) -> set[tuple[Any, str]]:
