@@ -281,7 +281,7 @@ def _played(game: Game, settings: Settings, runner: Runner) -> Played:
     """One play; where a control refutes what it rests on and a further attempt was paid for, that one."""
     earlier: tuple[CheckResult, ...] = ()
     play = _checked(game, game.play(seed=settings.seed, runner=runner))
-    results = _results(play)
+    results = _results(play, settings.confidence)
     for attempt in range(1, game.attempts):
         if not any(result.withholds for result in results):
             break
@@ -296,7 +296,7 @@ def _played(game: Game, settings: Settings, runner: Runner) -> Played:
         shown = "" if first is None else filled(advice.FIRST, {"first": first})
         numbers = {"first": shown, "attempts": game.attempts}
         mended = CheckResult(check=advice.RECALIBRATION, outcome="measured", numbers=numbers)
-        earlier, play, results = (*earlier, *refuted, mended), again, _results(again)
+        earlier, play, results = (*earlier, *refuted, mended), again, _results(again, settings.confidence)
     return Played(game=game, play=play, results=results, earlier=earlier)
 
 
@@ -336,11 +336,11 @@ def undeclared_checks(game: Game, play: Play) -> list[str]:
     return [name for name in seen if name not in told]
 
 
-def _results(play: Play) -> tuple[CheckResult, ...]:
+def _results(play: Play, confidence: float) -> tuple[CheckResult, ...]:
     """What was measured, what the controls show, and where one refutes, what explains it."""
     found = list(play.results)
     for control in play.controls:
-        result = refute(control.check, control.parts, kind=control.kind, **control.numbers)
+        result = refute(control.check, control.parts, kind=control.kind, confidence=confidence, **control.numbers)
         found.append(result)
         if result.refuted and control.explain is not None:
             found += control.explain()

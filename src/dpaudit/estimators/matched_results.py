@@ -1,4 +1,4 @@
-"""What stands beside bounds from guesses at protected values: how often they were right, and what the bounds rest on.
+"""What stands beside bounds from guesses at protected values: whether the proxy stands up, and what would be left.
 
 See theory:placebo#gate, theory:placebo#kappa and theory:placebo#tau.
 """
@@ -20,22 +20,8 @@ KAPPAS = (0.0, 0.1, 0.2, 0.5, 1.0)
 """By how much more training rows may be recognised, at which the matched bound is shown."""
 TAUS = (0.0, 0.001, 0.01, 0.05)
 """By how much the proxy may be off on average, at which its bound is shown."""
-HALF, MOSTLY = 3.3, 5.0
-"""Standard errors that a control at level 0.05 notices every other time, and four times in five."""
-RECOGNITION = Check(
-    id="recognition",
-    measured=(
-        "On {placebo:,} rows that the model never saw, the same attack was right {alone:.0f}% of the time; on the "
-        "{rows:,} training rows {trained:.0f}%. Of the quarter that it was surest of, {surest_alone:.0f}% and "
-        "{surest:.0f}%."
-    ),
-    theory="theory:placebo#matched",
-)
-TRAINED_ONLY = Check(
-    id="recognition",
-    measured="The attack was right on {trained:.0f}% of the {rows:,} training rows; the proxy expects {expected:.0f}%.",
-    theory="theory:placebo#proxy",
-)
+HALF = 3.3
+"""Standard errors of a difference that a control at level 0.05 notices every other time."""
 PROXY = Check(
     id="proxy-on-placebo",
     passed=(
@@ -68,23 +54,22 @@ Numbers = dict[str, Any]
 
 
 def results(evidence: MatchedScores, bounds: Any, *, delta: float, confidence: float) -> tuple[CheckResult, ...]:
-    """How often guesses were right in both tables, whether the proxy stands up to it, and the two bounds."""
-    rates = success(evidence)
+    """Whether the proxy stands up to rows that the model never saw, and both bounds, also were they off."""
     if not evidence.placebo_rows:
-        not_run = CheckResult(check=PROXY, outcome="not-run")
-        return (CheckResult(check=TRAINED_ONLY, outcome="measured", numbers=rates), not_run)
-    told = CheckResult(check=RECOGNITION, outcome="measured", numbers=rates, figure=_figure(evidence))
+        return (CheckResult(check=PROXY, outcome="not-run"),)
     p_value = proxy_p_value(evidence)
     outcome = "refuted" if p_value <= (PROXY.level or 0.0) else "passed"
-    numbers = rates | notices([evidence])
-    gate = CheckResult(check=PROXY, outcome=outcome, p_value=p_value, numbers=numbers)
-    return (told, gate, _two_bounds(evidence, delta, confidence))
+    _, chance, right = evidence.placebo_alone()
+    numbers: Numbers = {"alone": 100.0 * float(right.mean()), "expected": 100.0 * float(chance.mean())}
+    numbers |= notices([evidence])
+    gate = CheckResult(check=PROXY, outcome=outcome, p_value=p_value, numbers=numbers, figure=_figure(evidence))
+    return (gate, _two_bounds(evidence, delta, confidence))
 
 
 def notices(parts: Sequence[MatchedScores], level: float = 0.05) -> dict[str, float]:
     """What a control of these sizes notices every other time, in units of epsilon, with every guess (normal limit)."""
     rows = min(max(1, part.placebo_rows) for part in parts)
-    return {"notices": HALF / math.sqrt(rows), "notices_mostly": MOSTLY / math.sqrt(rows)}
+    return {"notices": HALF / math.sqrt(rows)}
 
 
 def planted_p_values(parts: Sequence[MatchedScores], *, confidence: float) -> tuple[float, Numbers]:
@@ -95,24 +80,6 @@ def planted_p_values(parts: Sequence[MatchedScores], *, confidence: float) -> tu
     found = [found_p_value(part, confidence=confidence) for part in parts]
     seen = [p_value <= 1.0 - confidence for p_value in found]
     return found[-1], {"found": seen, "p_values": found}
-
-
-def success(evidence: MatchedScores) -> Numbers:
-    """How often guesses were right, and what the proxy expects, in per cent."""
-    rows = evidence.audited
-    numbers: Numbers = {"rows": int(rows.sum()), "trained": 100.0 * float(evidence.right[rows].mean())}
-    numbers["surest"] = 100.0 * _surest(evidence.scores[rows], evidence.right[rows])
-    scores, chance, right = evidence.placebo_alone()
-    if not scores.size:
-        return numbers | {"expected": 100.0 * float(evidence.chance[rows].mean())}
-    alone = {"placebo": scores.size, "alone": 100.0 * float(right.mean()), "expected": 100.0 * float(chance.mean())}
-    return numbers | alone | {"surest_alone": 100.0 * _surest(scores, right)}
-
-
-def _surest(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """The share that is right of the quarter with the highest scores."""
-    first = np.argsort(-scores, kind="stable")[: max(1, scores.size // 4)]
-    return float(right[first].mean())
 
 
 def _two_bounds(evidence: MatchedScores, delta: float, confidence: float) -> CheckResult:

@@ -114,6 +114,7 @@ class MatchedRows:
         checks.RANDOM_HOLD_OUT,
     )
     checks: ClassVar[tuple[Check, ...]] = (
+        checks.GIVEN,
         checks.PLACEBO,
         checks.RECOGNITION,
         checks.TOGETHER,
@@ -464,6 +465,8 @@ class _Taken:
 
     def _results(self) -> tuple[CheckResult, ...]:
         found: list[CheckResult] = []
+        if self.placebo is None:
+            found.append(CheckResult(check=checks.GIVEN, outcome="not-run"))
         if self.left_out:
             numbers = {"left_out": self.left_out, "unit": self.game.unit}
             found.append(CheckResult(check=checks.SHARED_UNITS, outcome="measured", numbers=numbers))
