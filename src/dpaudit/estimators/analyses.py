@@ -530,7 +530,7 @@ def refute(
 def _planted(check: Check, p_value: float, found: dict[str, Any], numbers: dict[str, Any]) -> CheckResult:
     """The largest planted leak decides; of what else was found the sentence speaks: the smallest share that was."""
     shares = [share for share, seen in zip(numbers.get("shares", ()), found["found"], strict=False) if seen]
-    told = {**numbers, **found, "smallest": 100.0 * min(shares, default=math.nan)}
+    told = {**numbers, **found, "smallest": min(shares, default=math.nan)}
     seen = p_value <= (check.level or LEVEL)
     return CheckResult(check=check, outcome="passed" if seen else "refuted", p_value=p_value, numbers=told)
 
