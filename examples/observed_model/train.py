@@ -45,8 +45,12 @@ def main():
     today = model().predict_proba(x)[:, 1]
     users = np.arange(2000) // 2
     rows = zip(users, words[clicked], today.round(3), posterior.round(4), strict=True)
-    predictions = HERE.parent / "observed_predictions" / "predictions.csv"
-    write(predictions, ("user_id", "clicked", "p_today", "p_yesterday"), rows)
+    names, folder = ("user_id", "clicked", "p_today", "p_yesterday"), HERE.parent / "observed_predictions"
+    write(folder / "predictions.csv", names, rows)
+    tomorrow, labels, posterior = people(4000, rng)  # whom no model has seen yet
+    today = model().predict_proba(tomorrow)[:, 1]
+    rows = zip(1000 + np.arange(4000) // 2, words[labels], today.round(3), posterior.round(4), strict=True)
+    write(folder / "tomorrow.csv", names, rows)
 
 
 if __name__ == "__main__":

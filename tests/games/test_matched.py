@@ -10,7 +10,7 @@ from dpaudit.assumptions import Assumption
 from dpaudit.counterfactuals import Categorical
 from dpaudit.evidence import CanaryScores
 from dpaudit.evidence.matched import MatchedScores, cells_of
-from dpaudit.games import _guesses, _observational_checks, matched
+from dpaudit.games import _guesses, _matched_checks, matched
 from dpaudit.games._guesses import LEAST, guesses, log_odds, planted
 from dpaudit.games.matched import MatchedRows, Retrained, Rows
 from dpaudit.testing import check_game
@@ -328,4 +328,4 @@ def test_refusals():
         MatchedRows(audited=audited, held_out_at_random=True)
     with pytest.raises(InputError, match="one of 'value', 'record'"):
         MatchedRows(audited=audited, placebo=placebo, protect="all")
-    assert set(_observational_checks.REDRAWN.refutes) >= {"proxy-or-no-recognition"}
+    assert set(_matched_checks.REDRAWN.refutes) >= {"proxy-or-no-recognition"}

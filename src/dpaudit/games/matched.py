@@ -31,8 +31,8 @@ from dpaudit.counterfactuals import Categorical
 from dpaudit.evidence import CanaryScores
 from dpaudit.evidence.matched import MatchedScores
 from dpaudit.execution import one_thread, stream
+from dpaudit.games import _matched_checks as checks
 from dpaudit.games import _matched_table
-from dpaudit.games import _observational_checks as checks
 from dpaudit.games._guesses import Guesses, Rows, guesses, joined, planted
 from dpaudit.games.game import PLANTED, RUNNER, Comparison, Control, Play, Runner, plan_of
 from dpaudit.games.observational import _calibration
