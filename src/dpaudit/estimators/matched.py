@@ -27,7 +27,6 @@ from dpaudit._binomial import NOTHING, Distribution
 from dpaudit._validate import InputError
 from dpaudit.assumptions import Assumption, filled
 from dpaudit.bounds import LowerBound, convert
-from dpaudit.estimators import _paths
 from dpaudit.estimators.members import SignedPath
 from dpaudit.estimators.thresholds import GuessPath, MemberGuesses, ranked_rows, unlike
 from dpaudit.evidence import MatchedScores
@@ -328,7 +327,7 @@ def _largest_mu(evidence: MatchedScores, epsilon: float, alpha: float) -> float:
     def refuted(mu: float) -> bool:
         return mean_excess(evidence, Gaussian(mu).delta(epsilon)) <= alpha / 4.0 * (1.0 - 1e-9)
 
-    return _paths.bisect(refuted, cap=CAP)[0]
+    return _binomial.bisect(refuted, cap=CAP)[0]
 
 
 # ------------------------------------------------------------------------------------------------ placebo, side by side
@@ -527,7 +526,7 @@ def _further(rejected: Callable[[float], bool], best: float, capped: bool) -> tu
     """The larger one of `best` and what this test refutes; a test that does not reach beyond it costs one look."""
     if capped or not rejected(best + 1e-6 if best else 0.0):
         return best, capped
-    return _paths.bisect(rejected, cap=CAP, at_least=best)
+    return _binomial.bisect(rejected, cap=CAP, at_least=best)
 
 
 def _all_right(evidence: MatchedScores) -> MatchedScores:
@@ -588,7 +587,7 @@ class AgainstProxy:
 
     def epsilon(self, forgiven: Forgiven) -> tuple[float, bool]:
         paid = self._paid(forgiven.slack)
-        return _paths.scan_path(
+        return _binomial.scan_path(
             len(self.path.ranks),
             lambda epsilon: self._smallest(epsilon, forgiven.guesses),
             self.path.crossing,
