@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -713,6 +714,13 @@ def test_the_two_bounds_and_their_curves():
     assert [numbers["epsilon_by_tau"][n] for n in (0, 2)] == pytest.approx(proxy, abs=2e-6)
     assert numbers["matched"] <= plain - 0.1
     assert "less a margin of 0.1" in results(found)["two-bounds"].text
+
+
+def test_kappa_is_taken_off_at_the_end_of_the_search(monkeypatch):
+    """12 was refuted, and not 13: at kappa 1 that shows 11, as the estimator says."""
+    monkeypatch.setattr(matched_results, "epsilon_from_matched", lambda *given, **how: SimpleNamespace(epsilon=12.0))
+    found = results(one_cell(90, 100, 50, 100))["two-bounds"]
+    assert found.numbers["epsilon_by_kappa"] == pytest.approx([12.0, 11.9, 11.8, 11.5, 11.0])
 
 
 # ---------------------------------------------------------------------------------------------------------------- games

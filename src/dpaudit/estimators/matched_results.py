@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.assumptions import Check, CheckResult
-from dpaudit.estimators.matched import CAP, epsilon_from_matched, found_p_value, proxy_p_value
+from dpaudit.estimators.matched import epsilon_from_matched, found_p_value, proxy_p_value
 from dpaudit.evidence import MatchedScores
 
 KAPPAS = (0.0, 0.1, 0.2, 0.5, 1.0)
@@ -88,7 +88,7 @@ def _two_bounds(evidence: MatchedScores, delta: float, confidence: float) -> Che
         return math.floor(1e6 * found) / 1e6
 
     matched = bound("matched", kappa=0.0)
-    line = [max(0.0, matched - kappa) if matched < CAP else matched for kappa in KAPPAS]
+    line = [max(0.0, matched - kappa) for kappa in KAPPAS]
     curve = [bound("proxy", tau=tau) for tau in TAUS]
     numbers: Numbers = {
         "matched": max(0.0, matched - evidence.margin),
