@@ -317,6 +317,21 @@ def test_bounds_put_back(form, delta):
         assert bound.epsilon <= bound.ceiling
 
 
+@pytest.mark.parametrize("name", ["leak", "surest placebo rows are right the least"])
+def test_the_guard_of_the_bound(name):
+    """The bound is where the loops' guarded p-value reaches the level, and not where a test without guard does."""
+    found = NAIVE[name] if name == "leak" else guesses(2, placebo=1200, leak=1.0, slope=-1.5)
+    bound = estimators.epsilon_from_matched(found, delta=0.0, form="matched").epsilon
+
+    def rejects(epsilon, shares):
+        tests = naive_tests(found, epsilon)
+        return min(max(line[share] for share in shares(rank)) for rank, line in enumerate(tests)) <= 0.045 / 3
+
+    assert rejects(bound, lambda rank: range(rank + 1))
+    assert not rejects(bound + 1e-4, lambda rank: range(rank + 1))
+    assert rejects(bound + 1e-4, lambda rank: (rank,)) == (name != "leak")
+
+
 def test_the_smaller_bound_is_reported():
     for seed, leak, slope in ((1, 1.0, 1.0), (2, 1.0, -1.0), (3, 3.0, 0.3)):
         found = guesses(seed, leak=leak, slope=slope, margin=0.05)
@@ -789,11 +804,11 @@ def test_a_model_that_knows_more_than_the_proxy_shows_nothing():
 
 
 def test_coverage_and_power_where_the_proxy_is_right():
-    """Each form is below the truth in nearly all games, and above six tenths of it in most."""
+    """Each form is below the truth in nearly all games, and above six tenths of it in nearly all."""
     rng = np.random.default_rng(2)
     games = [responses(rng, 1.0, rows=1200, placebo=1200) for _ in range(60)]
     assert all(count <= 9 for count in shown_above(1.0, games).values()), "0.999 quantile of Binomial(60, 0.05)"
-    assert all(count >= 30 for count in shown_above(0.6, games).values())
+    assert all(count >= 50 for count in shown_above(0.6, games).values())
 
 
 def test_wrong_evidence_names_the_right_estimator(rng):
