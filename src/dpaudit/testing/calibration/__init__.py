@@ -17,6 +17,7 @@ from dpaudit._validate import InputError
 from dpaudit.testing import ground_truth
 from dpaudit.testing.calibration._table import Calibration, Cell, Row, allowed_over_claims, run_cells
 from dpaudit.testing.calibration.canaries import second_cells
+from dpaudit.testing.calibration.matched import fourth_cells
 from dpaudit.testing.calibration.members import third_cells
 from dpaudit.testing.calibration.runs import first_cells, slow_broken_cells
 
@@ -35,7 +36,8 @@ __all__ = [
 def cells(confidence: float = 0.95) -> list[Cell]:
     """Every estimator x strategy x ground truth that applies, and the forms that must fail."""
     check.confidence(confidence)
-    return [*first_cells(confidence), *second_cells(confidence), *third_cells(confidence)]
+    made = (first_cells, second_cells, third_cells, fourth_cells)
+    return [cell for cells in made for cell in cells(confidence)]
 
 
 def calibrate(

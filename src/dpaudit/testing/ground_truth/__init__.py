@@ -3,6 +3,14 @@
 See theory:ground-truth#mechanisms.
 """
 
+from dpaudit.testing.ground_truth.answers import (
+    AnsweredRows,
+    RecognisedRows,
+    SteepRows,
+    promoted_rows,
+    steep_cells,
+    steep_rows,
+)
 from dpaudit.testing.ground_truth.mixtures import gaussian_mixture
 from dpaudit.testing.ground_truth.outputs import (
     GeneratedPairs,
@@ -34,6 +42,7 @@ from dpaudit.testing.ground_truth.scores import (
 
 __all__ = [
     "MULTI_MODE",
+    "AnsweredRows",
     "CorrelatedRows",
     "GaussianRuns",
     "GaussianSteps",
@@ -48,13 +57,18 @@ __all__ = [
     "NoisyCanaries",
     "NoisyVotes",
     "OutsideSupport",
+    "RecognisedRows",
     "ResponseCanaries",
     "ResponseRows",
     "ShiftedMembers",
     "SignSum",
     "SignSumMembers",
+    "SteepRows",
     "SubsampledGaussianRuns",
     "gaussian_mixture",
     "least_mu",
+    "promoted_rows",
     "single_mode",
+    "steep_cells",
+    "steep_rows",
 ]
