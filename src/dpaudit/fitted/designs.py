@@ -347,7 +347,7 @@ def _boosted(design: Design, values: NDArray[Any], seed: int) -> NDArray[np.floa
 
     number = values.dtype.kind == "f"
     k = 1 if number else int(values.max()) + 1
-    rounds = min(ROUNDS, TREES // k)
+    rounds = max(1, min(ROUNDS, TREES // k))
     made = HistGradientBoostingRegressor if number else HistGradientBoostingClassifier
     with one_thread(trees=True):
         matrix, few = design.matrix(_targets(design, values), seed=seed)
@@ -388,20 +388,18 @@ def _catboost(design: Design, values: NDArray[Any], seed: int) -> NDArray[np.flo
     catboost = catboost_or_refuse()
     number = values.dtype.kind == "f"
     k = 1 if number else int(values.max()) + 1
-    rounds = min(ROUNDS, TREES // k)
+    rounds = max(1, min(ROUNDS, TREES // k))
     made = catboost.CatBoostRegressor if number else catboost.CatBoostClassifier
     names = np.char.mod("%d", design.codes).astype(np.bytes_).astype(object)
-    learning = np.arange(sum(design.rows)) < values.size
 
-    def pool(rows: NDArray[np.bool_], labels: Any = None) -> Any:
+    def pool(rows: NDArray[np.int64], labels: Any = None) -> Any:
         data = catboost.FeaturesData(
             num_feature_data=np.ascontiguousarray(design.numbers[rows]) if design.number_names else None,
             cat_feature_data=np.ascontiguousarray(names[rows]) if design.category_names else None,
         )
         return catboost.Pool(data, labels)
 
-    def fit(rows: NDArray[np.bool_], rounds: int, decide: Any = None) -> Any:
-        settings = {} if number or k == 2 else {"loss_function": "MultiClass"}
+    def fit(rows: NDArray[np.int64], rounds: int, decide: Any = None) -> Any:
         model = made(
             iterations=rounds,
             learning_rate=RATE,
@@ -409,19 +407,15 @@ def _catboost(design: Design, values: NDArray[Any], seed: int) -> NDArray[np.flo
             thread_count=1,
             verbose=False,
             allow_writing_files=False,
-            **settings,
+            **({"loss_function": "MultiClass"} if k > 2 else {}),
         )
-        inside = np.zeros(learning.size, dtype=np.bool_)
-        inside[: values.size] = rows
-        return model.fit(pool(inside, values[rows]), eval_set=decide)
+        return model.fit(pool(rows, values[rows]), eval_set=decide)
 
-    decide = _split(values, seed)
+    decide, every = _split(values, seed), np.arange(sum(design.rows))
     if decide.any():
-        outside = np.zeros(learning.size, dtype=np.bool_)
-        outside[: values.size] = decide
-        rounds = fit(~decide, rounds, pool(outside, values[decide])).get_best_iteration() + 1
-    model = fit(np.ones(values.size, dtype=np.bool_), rounds)
-    asked = pool(~learning)
+        kept, left = np.flatnonzero(~decide), np.flatnonzero(decide)
+        rounds = fit(kept, rounds, pool(left, values[left])).get_best_iteration() + 1
+    model, asked = fit(every[: values.size], rounds), pool(every[values.size :])
     return np.asarray(model.predict(asked) if number else model.predict_proba(asked), dtype=np.float64)
 
 
