@@ -386,7 +386,13 @@ ANALYSES = (
         notices=matched_results.notices,
         conditions=matched.conditions_of,
         figures=figures.none,
-        declared=(GAUSSIAN_ASSUMPTION, matched.EITHER, matched.NO_RECOGNITION, matched.PROXY_RIGHT),
+        declared=(
+            GAUSSIAN_ASSUMPTION,
+            matched.EITHER,
+            matched.NO_RECOGNITION,
+            matched.PROXY_RIGHT,
+            matched.PROXY_OFF,
+        ),
         results=matched_results.results,
         planted_test=matched_results.planted_p_values,
     ),
@@ -530,7 +536,7 @@ def refute(
 def _planted(check: Check, p_value: float, found: dict[str, Any], numbers: dict[str, Any]) -> CheckResult:
     """The largest planted leak decides; of what else was found the sentence speaks: the smallest share that was."""
     shares = [share for share, seen in zip(numbers.get("shares", ()), found["found"], strict=False) if seen]
-    told = {**numbers, **found, "smallest": min(shares, default=math.nan)}
+    told = {**numbers, **found} | ({"smallest": min(shares)} if shares else {})
     seen = p_value <= (check.level or LEVEL)
     return CheckResult(check=check, outcome="passed" if seen else "refuted", p_value=p_value, numbers=told)
 

@@ -51,6 +51,12 @@ PROXY_RIGHT = Assumption(
     tested_by=("proxy-on-placebo",),
     theory="theory:placebo#proxy",
 )
+PROXY_OFF = replace(
+    PROXY_RIGHT,
+    id="proxy-off",
+    sentence="the proxy's probabilities are off by at most {tau:g} in total variation, on average over the rows",
+    theory="theory:placebo#tau",
+)
 EITHER = Assumption(
     id="proxy-or-no-recognition",
     sentence=(
@@ -68,7 +74,8 @@ METHODS = {
 }
 PROOFS = {"either": "theory:placebo#either", "matched": "theory:placebo#matched", "proxy": "theory:placebo#proxy"}
 SIZE = "{rows:,} rows that were trained on, {placebo:,} placebo rows"
-RANKS = "{count} shares of the guesses, fixed in advance"
+SHARES = "{count} shares of the guesses, fixed in advance"
+PATH = "{numbers} numbers of guesses, calibrated as one path"
 FEWEST = 20
 """Guesses at the smallest share."""
 CAP = 12.0
@@ -100,7 +107,8 @@ def epsilon_from_matched(
         By how many log-odds training rows may be guessed better than placebo rows without a leak; it is taken off the
         matched bound (theory:placebo#kappa). None: the margin of the evidence.
     tau
-        By how much the proxy's probabilities may be off, on average over the rows (theory:placebo#tau).
+        By how much the proxy may be off, in total variation and on average over the rows (theory:placebo#tau): for the
+        form "proxy" alone.
 
     Examples
     --------
@@ -111,22 +119,32 @@ def epsilon_from_matched(
     """
     ready, alpha, form = _arguments("epsilon_from_matched", evidence, confidence, form)
     delta = check.delta(delta)
-    kappa, tau = _allowed(ready, kappa, tau)
+    kappa, tau = _allowed(ready, form, kappa, tau)
+    forgiven = forgiven_guesses(ready, delta, alpha)
     parts = [_test_of(name, ready, alpha, kappa, tau) for name in _named(form)]
-    found = [part.epsilon(forgiven_guesses(ready, delta, alpha)) for part in parts]
-    best = [part.perfect().epsilon(forgiven_guesses(ready, delta, alpha))[0] for part in parts]
-    epsilon, capped = min(found)
+    epsilon, capped = min(part.epsilon(forgiven) for part in parts)
     return _bound(
         evidence=ready,
         form=form,
         kappa=kappa,
+        tau=tau,
         confidence=confidence,
         delta=delta,
         epsilon=epsilon,
         capped=capped,
-        ceiling=min(best),
-        test=lambda value: max(part.p_value(value, forgiven_guesses(ready, delta, alpha)) for part in parts),
+        ceiling=min(part.ceiling(forgiven) for part in parts),
+        test=lambda value: max(part.p_value(value, forgiven) for part in parts),
     )
+
+
+def epsilon_alone(
+    evidence: MatchedScores, *, delta: float, confidence: float, form: str, kappa: float | None = None, tau: float = 0.0
+) -> float:
+    """The number of `epsilon_from_matched` by itself, which is several times as fast."""
+    ready, alpha, form = _arguments("epsilon_from_matched", evidence, confidence, form)
+    kappa, tau = _allowed(ready, form, kappa, tau)
+    forgiven = forgiven_guesses(ready, check.delta(delta), alpha)
+    return min(_test_of(name, ready, alpha, kappa, tau).epsilon(forgiven)[0] for name in _named(form))
 
 
 def mu_from_matched(
@@ -144,7 +162,7 @@ def mu_from_matched(
     """
     ready, alpha, form = _arguments("mu_from_matched", evidence, confidence, form)
     delta = None if delta is None else check.delta(delta)
-    kappa, _ = _allowed(ready, kappa, 0.0)
+    kappa, _ = _allowed(ready, form, kappa, 0.0)
     parts = [_test_of(name, ready, alpha, kappa, 0.0) for name in _named(form)]
     quarter = Forgiven(0, alpha / 4.0)
     epsilon, capped = min(part.epsilon(quarter) for part in parts)
@@ -168,7 +186,7 @@ def mu_from_matched(
         family=GAUSSIAN.name,
         capped=capped,
         more=conversion,
-        ceiling=_largest_mu(ready, min(part.perfect().epsilon(quarter)[0] for part in parts), alpha),
+        ceiling=_largest_mu(ready, min(part.ceiling(quarter) for part in parts), alpha),
         theory="theory:placebo#mu",
         test=p_value,
     )
@@ -237,7 +255,10 @@ def _arguments(name: str, evidence: object, confidence: float, form: str) -> tup
     return evidence, 1.0 - check.confidence(confidence), form
 
 
-def _allowed(evidence: MatchedScores, kappa: float | None, tau: float) -> tuple[float, float]:
+def _allowed(evidence: MatchedScores, form: str, kappa: float | None, tau: float) -> tuple[float, float]:
+    """What is taken off: kappa from the matched bound, tau from that against the proxy."""
+    if tau and form != "proxy":
+        raise InputError(f"`tau` is about the proxy alone, got it with form={form!r}.", "use form='proxy'.")
     given = evidence.margin if kappa is None else check.number("kappa", kappa, low=0.0)
     return given, check.number("tau", tau, low=0.0, high=1.0)
 
@@ -246,24 +267,35 @@ def _named(form: str) -> tuple[str, ...]:
     return ("matched", "proxy") if form == "either" else (form,)
 
 
-def _rests(form: str, kappa: float) -> Assumption:
+def _rests(form: str, kappa: float, tau: float = 0.0) -> Assumption:
     if form == "proxy":
-        return PROXY_RIGHT
+        return PROXY_OFF.asserted(tau=tau) if tau else PROXY_RIGHT
     return (EITHER if form == "either" else NO_RECOGNITION).asserted(kappa=kappa)
 
 
+def _selection(form: str, rows: int) -> str:
+    """What the error probability was spent on."""
+    names = {"matched": SHARES, "proxy": PATH, "either": f"{SHARES}; {PATH}"}
+    return filled(names[form], {"count": len(ranks_of(rows)), "numbers": len(GuessPath().ranks(rows))})
+
+
 def _bound(
-    *, evidence: MatchedScores, form: str, kappa: float, more: tuple[Assumption, ...] = (), **values: Any
+    *,
+    evidence: MatchedScores,
+    form: str,
+    kappa: float,
+    tau: float = 0.0,
+    more: tuple[Assumption, ...] = (),
+    **values: Any,
 ) -> LowerBound:
-    sizes = {name: evidence.sizes[name] for name in ("rows", "placebo")}
     shown: dict[str, Any] = {
         "relation": evidence.relation,
         "method": METHODS[form],
         "guarantee": "conditional",
-        "assumptions": (*evidence.conditions, _rests(form, kappa), *more),
-        "selection": filled(RANKS, {"count": len(ranks_of(sizes["rows"]))}),
+        "assumptions": (*evidence.conditions, _rests(form, kappa, tau), *more),
+        "selection": _selection(form, evidence.sizes["rows"]),
         "unit": evidence.unit,
-        "size": filled(SIZE, sizes),
+        "size": filled(SIZE, evidence.sizes),
         "theory": PROOFS[form],
     }
     return LowerBound(**{**shown, **values})
@@ -430,6 +462,10 @@ class Matched:
         """The same guesses, all of the audited ones right."""
         return Matched(_all_right(self.evidence), self.alpha, self.kappa)
 
+    def ceiling(self, forgiven: Forgiven) -> float:
+        """What a perfect attack could have shown."""
+        return self.perfect().epsilon(forgiven)[0]
+
 
 def _further(rejected: Callable[[float], bool], best: float, capped: bool) -> tuple[float, bool]:
     """The larger one of `best` and what this test refutes; a test that does not reach beyond it costs one look."""
@@ -494,10 +530,11 @@ class AgainstProxy:
     def _paid(self, slack: float) -> float:
         return slack + (self.alpha / 10.0 if self.tau else 0.0)
 
-    def epsilon(self, forgiven: Forgiven) -> tuple[float, bool]:
+    def epsilon(self, forgiven: Forgiven, looks: int | None = None) -> tuple[float, bool]:
+        """The last point of the fixed grid up to which all are refuted."""
         paid = self._paid(forgiven.slack)
         return _binomial.scan_path(
-            len(self.path.ranks),
+            len(self.path.ranks) if looks is None else looks,
             lambda epsilon: self._smallest(epsilon, forgiven.guesses),
             self.path.crossing,
             alpha=self.alpha,
@@ -512,6 +549,10 @@ class AgainstProxy:
     def perfect(self) -> AgainstProxy:
         """The same guesses, all of them right."""
         return AgainstProxy(replace(self.found, correct=np.ones_like(self.found.correct)), self.alpha, self.tau)
+
+    def ceiling(self, forgiven: Forgiven) -> float:
+        """What a perfect attack could have shown, had one number of guesses been looked at: quick, a little high."""
+        return self.perfect().epsilon(forgiven, looks=1)[0]
 
 
 def _test_of(name: str, evidence: MatchedScores, alpha: float, kappa: float, tau: float) -> Matched | AgainstProxy:

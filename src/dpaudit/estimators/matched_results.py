@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.assumptions import Check, CheckResult
-from dpaudit.estimators.matched import epsilon_from_matched, found_p_value, proxy_p_value
+from dpaudit.estimators.matched import found_p_value, proxy_p_value
 from dpaudit.evidence import MatchedScores
 
 KAPPAS = (0.0, 0.1, 0.2, 0.5, 1.0)
@@ -84,7 +84,7 @@ def planted_p_values(parts: Sequence[MatchedScores], *, confidence: float) -> tu
 
 def _two_bounds(evidence: MatchedScores, delta: float, confidence: float) -> CheckResult:
     def bound(form: str, **how: float) -> float:
-        found = epsilon_from_matched(evidence, delta=delta, confidence=confidence, form=form, **how).epsilon or 0.0
+        found = epsilon_alone(evidence, delta=delta, confidence=confidence, form=form, **how)
         return math.floor(1e6 * found) / 1e6
 
     matched = bound("matched", kappa=0.0)
@@ -118,9 +118,12 @@ def _figure(evidence: MatchedScores) -> Numbers:
 
 
 def _shares(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> dict[str, list[float]]:
-    ranked = np.cumsum(right[np.argsort(-scores, kind="stable")])
-    numbers = np.unique(np.geomspace(min(10, scores.size), scores.size, 40).astype(int))
+    """Of the guesses with scores at least as high as the n-th, for some n, how many are right."""
+    order = np.argsort(-scores)
+    ranked, hits = scores[order], np.cumsum(right[order])
+    wanted = np.unique(np.geomspace(min(10, scores.size), scores.size, 40).round().astype(int))
+    numbers = np.unique(np.searchsorted(-ranked, -ranked[wanted - 1], side="right"))  # tied guesses count together
     return {
         "share": [float(f"{number / scores.size:.6g}") for number in numbers],
-        "right": [float(f"{ranked[number - 1] / number:.6g}") for number in numbers],
+        "right": [float(f"{hits[number - 1] / number:.6g}") for number in numbers],
     }

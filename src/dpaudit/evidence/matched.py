@@ -90,6 +90,11 @@ class MatchedScores(_Evidence):
             )
         if not np.all((self.chance > 0.0) & (self.chance < 1.0)):  # also refuses NaN
             raise InputError("`chance` must be probabilities in (0, 1), got a value outside.", "clip them to 1e-9.")
+        if self.relation not in (Relation.LABEL, Relation.SUBSTITUTE):
+            raise InputError(
+                f"guesses at values bound the replacement of a value, got relation {self.relation!s}.",
+                "set relation='label', or 'substitute', which is at least as large.",
+            )
         self._set("values", check.count("values", self.values, low=2))
         self._set("margin", check.number("margin", self.margin, low=0.0))
         if not self.audited.any():
