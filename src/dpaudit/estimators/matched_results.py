@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.assumptions import Check, CheckResult
-from dpaudit.estimators.matched import found_p_value, proxy_p_value
+from dpaudit.estimators.matched import epsilon_alone, found_p_value, proxy_p_value
 from dpaudit.evidence import MatchedScores
 
 KAPPAS = (0.0, 0.1, 0.2, 0.5, 1.0)
