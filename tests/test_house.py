@@ -310,6 +310,7 @@ GIVEN = {
     "sampling_rate",
     "strength",
     "order",
+    "planted_epsilon",
 }
 """What somebody asserted or fixed, printed as it was given (`:g`), never rounded to a few digits."""
 ESTIMATES = {
@@ -330,6 +331,13 @@ ESTIMATES = {
     "notices": "what a control of this size could notice; nothing is bounded by it",
     "wealth": "of a test by betting; its p-value decides",
     "attained": "epsilon of the mechanism that a planned audit is to catch; it follows from what was given",
+    "smallest": "share of rows at which a planted leak was found",
+    "trained": "how often guesses at training rows were right, measured",
+    "alone": "how often guesses at rows never seen were right, measured",
+    "trained_surest": "the same of the guesses with the highest scores",
+    "alone_surest": "the same of the guesses with the highest scores",
+    "resolution": "what so many rows could show half of the time; nothing is bounded by it",
+    "resolution_often": "what so many rows could show four times of five",
     "z": "standard errors by which a column parts the groups; it explains a refutation and tests nothing",
 }
 """Fields that are printed to a few digits, and why that is no bound."""

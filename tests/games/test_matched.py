@@ -123,21 +123,23 @@ def test_halves_of_the_placebo_take_both_parts(game):
     alone = replace(game, placebo=None).play(seed=1)
     (control,) = (one for one in alone.controls if one.check.id == "placebo-rows")
     assert control.parts == ()
-    assert control.check.on_missing == "withhold"
-    assert "give `placebo=`" in control.check.not_run
+    given = alone.result("placebo-given")
+    assert given.missing
+    assert "give `placebo=`" in given.text
     assert alone.only.sizes == {"rows": 800, "placebo": 0}
     assert "same-source" not in {one.id for one in alone.only.assumptions}
 
 
 def test_what_is_measured(game):
-    found = game.play(seed=1).result("recognition")
-    own = guesses(game.placebo)
-    assert found.numbers["alone"] == pytest.approx(100.0 * own.right.mean())
+    play = game.play(seed=1)
+    found, own = play.result("recognition"), play.only.own & ~play.only.audited
+    assert np.array_equal(play.only.right[own], guesses(game.placebo).right)
+    assert found.numbers["alone"] == pytest.approx(100.0 * play.only.right[own].mean())
     assert found.numbers["trained"] > found.numbers["alone"] + 10.0
     assert found.numbers["trained_surest"] > found.numbers["alone_surest"]
     assert found.numbers["resolution"] == pytest.approx(3.3 / np.sqrt(600))
     assert found.text.startswith("On 600 rows that the model never saw, the same attack was right ")
-    assert game.play(seed=1).result("calibration").numbers["calibration_error"] < 0.05
+    assert play.result("calibration").numbers["calibration_error"] < 0.05
 
 
 def test_a_planted_leak_is_that_of_randomised_response():

@@ -10,14 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.assumptions import Assumption, Check, CheckResult
-from dpaudit.evidence import ONE_ROW_A_UNIT
 from dpaudit.fitted import dependence
 from dpaudit.games import observational
 from dpaudit.games._guesses import Guesses, Rows
 
-TOGETHER_ID, PLACEBO_ID, REDRAWN_ID = "rows-hang-together", "placebo-rows", "redrawn-values"
-INDEPENDENT = replace(observational.INDEPENDENT, tested_by=(TOGETHER_ID, PLACEBO_ID))
-ALONE = replace(ONE_ROW_A_UNIT, tested_by=(TOGETHER_ID, PLACEBO_ID))
+INDEPENDENT = observational.INDEPENDENT
 SAME_SOURCE = Assumption(
     id="same-source",
     sentence=(
@@ -25,7 +22,7 @@ SAME_SOURCE = Assumption(
         "could have told which of the two a row is"
     ),
     answered_by="data holder",
-    tested_by=(REDRAWN_ID,),
+    tested_by=("redrawn-values",),
     theory="theory:placebo#what-may-serve",
 )
 RANDOM_HOLD_OUT = Assumption(
@@ -42,7 +39,7 @@ GIVEN = Check(
     theory="theory:placebo#what-may-serve",
 )
 PLACEBO = Check(
-    id=PLACEBO_ID,
+    id="placebo-rows",
     passed=(
         "Control passed: the same attack on {placebo:,} rows that the model never saw, a random half of them in the "
         "part of the training rows, finds nothing (p = {p_value:p}; refuted at {level:g})."
@@ -67,7 +64,7 @@ RECOGNITION = Check(
     theory="theory:placebo#recognition",
 )
 TOGETHER = Check(
-    id=TOGETHER_ID,
+    id="rows-hang-together",
     passed=(
         "Control passed: rows that share {tried} are no more alike than others (p = {p_value:p}; refuted at "
         "{level:g}). That proves nothing: rows may hang together in a way that no column shows."
@@ -86,7 +83,7 @@ TOGETHER = Check(
     theory="theory:placebo#dependence",
 )
 REDRAWN = Check(
-    id=REDRAWN_ID,
+    id="redrawn-values",
     passed=(
         "Control passed: of a model that was trained on re-drawn values, the same attack finds nothing (p = "
         "{p_value:p}; refuted at {level:g}). That model recognised no row beyond its value."

@@ -16,6 +16,7 @@ from dpaudit.inputs import models
 from dpaudit.inputs.tables import Table, column_names, given, listed, other_rows, unit_word
 
 Array = NDArray[Any]
+PROXY_ROWS = "counterfactual.table"
 MARKS = 20
 """Columns without a use that rows may hang together by: at most so many are read."""
 ONE_PROXY = "half of the rows that the model never saw trains a proxy, and a proxy is learnt from `features`"
@@ -99,12 +100,15 @@ class Tables:
         Training rows; rows that the model never saw, to guess at; rows to train a proxy on.
     halved
         Whether the last two are halves of one table.
+    named
+        The setting that names the rows that the model never saw, for errors.
     """
 
     audited: Table
     unseen: Table | None
     learning: Table | None
     halved: bool
+    named: str
 
     @classmethod
     def of(cls, table: Any, *, counterfactual: Any, placebo: Any, held_out: Any, folder: str) -> Tables:
@@ -127,15 +131,16 @@ class Tables:
         )
         audited = Table.of(table, folder=folder)
         unseen = None if never is None else _other(never, named, table, audited, folder)
-        learning = None if trains is None else _other(trains, "counterfactual.table", table, audited, folder)
+        learning = None if trains is None else _other(trains, PROXY_ROWS, table, audited, folder)
         if unseen is None:
-            return cls(audited=audited, unseen=learning, learning=learning, halved=learning is not None)
+            halved = learning is not None
+            return cls(audited=audited, unseen=learning, learning=learning, halved=halved, named=PROXY_ROWS)
         if learning is None:
-            return cls(audited=audited, unseen=unseen, learning=None, halved=False)
+            return cls(audited=audited, unseen=unseen, learning=None, halved=False, named=named)
         halved = trains is never or (bool(unseen.files) and set(unseen.files) == set(learning.files))
         if not halved:
-            other_rows("counterfactual.table", learning, named, unseen)
-        return cls(audited=audited, unseen=unseen, learning=learning, halved=halved)
+            other_rows(PROXY_ROWS, learning, named, unseen)
+        return cls(audited=audited, unseen=unseen, learning=learning, halved=halved, named=named)
 
 
 def _other(source: Any, field: str, table: Any, audited: Table, folder: str) -> Table:

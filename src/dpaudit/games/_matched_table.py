@@ -18,7 +18,7 @@ from dpaudit.counterfactuals import Categorical, Residuals
 from dpaudit.execution import stream
 from dpaudit.fitted import designs
 from dpaudit.games._guesses import Rows
-from dpaudit.games._matched_sources import ONE_PROXY, Tables, Uses, columns_of, halves, marks, without
+from dpaudit.games._matched_sources import ONE_PROXY, PROXY_ROWS, Tables, Uses, columns_of, halves, marks, without
 from dpaudit.games._observational_table import _constant as constant
 from dpaudit.inputs import models
 from dpaudit.inputs.tables import Table, digests, given, listed, two_values, unit_word
@@ -360,8 +360,7 @@ def _control(redrawn: Any) -> dict[str, Any]:
 def _words_of_proxy(counterfactual: Any, tables: Tables, found: Read) -> str:
     if found.learning is None:
         return "none" if counterfactual is None else str(counterfactual)
-    source = HALF if tables.halved else OTHERS
-    return filled(source, {"learner": found.uses.learner, "rows": len(found.learning)})
+    return filled(HALF if tables.halved else OTHERS, {"learner": found.uses.learner, "rows": len(found.learning)})
 
 
 def _read(
@@ -396,13 +395,13 @@ def _read(
         return Read(uses=uses, rows=(audited,), learning=None, redrawn=redrawn, seed=seed), tables
     names = [*uses.needed, *also, *marks(tables.unseen, uses)]
     if tables.halved:
-        pool = _sampled(tables.unseen, "placebo", names, None if sample is None else 2 * sample, **how)
+        pool = _sampled(tables.unseen, tables.named, names, None if sample is None else 2 * sample, **how)
         learning, unseen = halves(pool, uses.unit, seed)
     else:
-        unseen, learning = _sampled(tables.unseen, "placebo", names, sample, **how), None
+        unseen, learning = _sampled(tables.unseen, tables.named, names, sample, **how), None
         if tables.learning is not None:
             known = [*uses.rest, *uses.protected, *given(uses.unit)]
-            learning = _sampled(tables.learning, "counterfactual.table", known, sample, **how)
+            learning = _sampled(tables.learning, PROXY_ROWS, known, sample, **how)
     learning, unseen, left_out = _apart(tables, uses, learning, unseen, audited)
     found = Read(uses=uses, rows=(audited, unseen), learning=learning, redrawn=redrawn, seed=seed, left_out=left_out)
     return found, tables

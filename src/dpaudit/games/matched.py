@@ -28,7 +28,7 @@ from dpaudit.assumptions import Assumption, Check, CheckResult, as_assumptions
 from dpaudit.attacks import difficulty_calibration
 from dpaudit.bounds import Relation
 from dpaudit.counterfactuals import Categorical
-from dpaudit.evidence import CanaryScores
+from dpaudit.evidence import ONE_ROW_A_UNIT, CanaryScores
 from dpaudit.evidence.matched import MatchedScores
 from dpaudit.execution import one_thread, stream
 from dpaudit.games import _matched_checks as checks
@@ -109,7 +109,7 @@ class MatchedRows:
     attempts: ClassVar[int] = 1
     assumptions: ClassVar[tuple[Assumption, ...]] = (
         checks.INDEPENDENT,
-        checks.ALONE,
+        ONE_ROW_A_UNIT,
         checks.SAME_SOURCE,
         checks.RANDOM_HOLD_OUT,
     )
@@ -144,6 +144,8 @@ class MatchedRows:
         assumed = as_assumptions(self.assumed)  # may be accepted, too
         changed: dict[str, Any] = {"margin": check.number("margin", self.margin, low=0.0), "assumed": assumed}
         changed["assumptions"] = (*type(self).assumptions, *assumed)
+        if self.held_out_at_random:  # then rows are given, and the proxy's being right is no part of the result
+            changed["checks"] = tuple(one for one in type(self).checks if one is not checks.GIVEN)
         for name, value in changed.items():
             object.__setattr__(self, name, value)
 
@@ -372,7 +374,7 @@ class _Taken:
 
     def _matched(self) -> MatchedScores:
         rests = (checks.RANDOM_HOLD_OUT,) if self.game.held_out_at_random else (checks.SAME_SOURCE,)
-        alone = () if self.game.audited.group is not None else (checks.ALONE,)
+        alone = () if self.game.audited.group is not None else (ONE_ROW_A_UNIT,)
         assumed = (checks.INDEPENDENT, *alone, *(rests if self.placebo is not None else ()), *self.game.assumed)
         return self._scores(self._trained, self._alone, margin=self.game.margin, assumptions=assumed)
 
