@@ -160,12 +160,12 @@ def test_a_planted_leak_is_that_of_randomised_response():
 
 def test_parts_of_the_planted_control_grow(game):
     (control,) = (one for one in game.play(seed=1).controls if one.check.id == "planted-leak")
-    assert control.numbers == {"shares": (0.005, 0.02, 0.1), "planted_epsilon": 4.0, "largest": 0.1}
+    assert control.numbers == {"shares": (0.0, 0.005, 0.02, 0.1), "planted_epsilon": 4.0, "largest": 0.1}
     assert control.kind == "planted"
     own = game.play(seed=1).only
     changed = [set(np.flatnonzero(part.scores != own.scores)) for part in control.parts]
-    assert [len(one) for one in changed] == [4, 16, 80]
-    assert changed[0] < changed[1] < changed[2]
+    assert [len(one) for one in changed] == [0, 4, 16, 80]
+    assert changed[1] < changed[2] < changed[3]
     assert all(np.array_equal(part.scores[~part.audited], own.scores[~own.audited]) for part in control.parts)
 
 

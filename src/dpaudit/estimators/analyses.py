@@ -533,10 +533,14 @@ def refute(
     return CheckResult(check=check, outcome="refuted" if refuted else "passed", p_value=p_value, numbers=numbers)
 
 
+ALREADY = ", as is a leak where none was planted"
+
+
 def _planted(check: Check, p_value: float, found: dict[str, Any], numbers: dict[str, Any]) -> CheckResult:
     """The largest planted leak decides; of what else was found the sentence speaks: the smallest share that was."""
     shares = [share for share, seen in zip(numbers.get("shares", ()), found["found"], strict=False) if seen]
-    told = {**numbers, **found} | ({"smallest": min(shares)} if shares else {})
+    told = {**numbers, **found, "already": ALREADY if 0.0 in shares else ""}
+    told |= {"smallest": min(share for share in shares if share)} if any(shares) else {}
     seen = p_value <= (check.level or LEVEL)
     return CheckResult(check=check, outcome="passed" if seen else "refuted", p_value=p_value, numbers=told)
 

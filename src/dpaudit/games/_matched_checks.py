@@ -105,7 +105,7 @@ SEEN = Check(
     id="planted-leak",
     passed=(
         "Control passed: a leak of epsilon {planted_epsilon:g} that was planted at {smallest:.1%} of the training rows "
-        "is found."
+        "is found{already}."
     ),
     refuted=(
         "This attack does not see a leak of epsilon {planted_epsilon:g} that was planted at {largest:.0%} of the "

@@ -14,6 +14,7 @@ without a leak. The bound is of what it gets right on the training rows beyond t
 from __future__ import annotations
 
 import inspect
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -38,8 +39,8 @@ from dpaudit.games.game import PLANTED, RUNNER, Comparison, Control, Play, Runne
 from dpaudit.games.observational import _calibration
 
 PLANTED_EPSILON = 4.0
-SHARES = (0.005, 0.02, 0.1)
-"""Of the training rows, at which a leak is planted."""
+SHARES = (0.0, 0.005, 0.02, 0.1)
+"""Of the training rows, at which a leak is planted; at none first, for the leak may be there already."""
 PROTECTED = ("value", "record")
 SCORED_ALONE = "both"
 """Without a proxy a score has no zero: guesses are the highest and the lowest."""
@@ -457,7 +458,7 @@ class _Taken:
         order = stream(self.seed, "rows with a planted leak").permutation(len(self.audited))
         found = []
         for share in SHARES:
-            where = order[: max(1, round(share * order.size))]
+            where = order[: math.ceil(share * order.size)]
             rng = stream(self.seed, "answers of a planted leak")
             leaked = planted(self._trained, self.audited, epsilon=PLANTED_EPSILON, where=where, rng=rng)
             found.append(self._scores(leaked, self._alone, margin=self.game.margin))
