@@ -34,7 +34,7 @@ import dpaudit
 
 ROOT = Path(dpaudit.__file__).parent
 UNIONS = {"Game", "Evidence", "Bound"}
-NAMES = "multi_run one_run prediction observational zero_run panoramia evidence trained_runs"
+NAMES = "multi_run one_run prediction observational observational_coins zero_run panoramia evidence trained_runs"
 GAMES = {*NAMES.split(), *NAMES.replace("_", "-").split()}
 """Names of games in audit files and records."""
 CLAIMS = {"UpperBound", "Verdict"}

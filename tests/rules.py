@@ -15,6 +15,7 @@ HEAVY = ("integrations/opacus/", "demo/", "cli/__main__", "testing/pytest_plugin
 """Declares nothing, and loads much."""
 ASSUMPTION_ROW = "| `{id}` | {sentence} | {who} | {refuted} | {theory} |"
 CHECK_ROW = "| `{id}` | {refutes} | {then} | {level} | {theory} |"
+MISSING = "no number is reported where it was not run, unless that is accepted"
 THEN = {"withhold": "no number is reported", "fail": "the audit fails", "warn": "a remark stands beside"}
 
 
@@ -101,11 +102,12 @@ def assumption_row(one):
 
 def check_row(one):
     """A check that has no test only measures."""
-    tests = bool(one.refuted or one.refutes)
+    tests = bool(one.refuted or (one.refutes and not one.on_missing))
+    then = [THEN[one.on_refuted]] if tests else []
     return CHECK_ROW.format(
         id=one.id,
         refutes=", ".join(f"`{name}`" for name in one.refutes) or "none: it measures",
-        then=THEN[one.on_refuted] if tests else "",
+        then="; ".join([*then, MISSING] if one.on_missing else then),
         level="" if one.level is None else f"{one.level:g}",
         theory=f"`{one.theory}`" if one.theory else "",
     )

@@ -31,7 +31,7 @@ def blocks(kind):
 def test_audit_files_load(text, tmp_path):
     (tmp_path / "audit.py").write_text(CODE)
     (tmp_path / "audit.toml").write_text(text)
-    if "game.observational" in text:
+    if "game.observational_coins" in text:
         for file in (ROOT / "examples" / "observed_model").iterdir():
             (tmp_path / file.name).write_bytes(file.read_bytes())
         (tmp_path / "audit.toml").write_text(text)

@@ -51,7 +51,7 @@ def told():
         "multi_run": {"score": score, "relation": "label", "runs": 3},
         "one_run": {"scores": scores, "canaries": 3, "relation": "add-remove"},
         "prediction": {"answers": answers, "classes": 2, "queries": 1, "trials": 3, "relation": "label"},
-        "observational": {"table": rows, "label": "clicked", "target": "p", "counterfactual": "q"},
+        "observational_coins": {"table": rows, "label": "clicked", "target": "p", "counterfactual": "q", "plays": 1},
         "zero_run": {"table": rows, "score": "score", "features": ["age", "city"]},
         "panoramia": {"members": rows, "loss": "loss", "generated": others, "leave_out": ["user_id", "member"]},
         "evidence": {"table": rows, "assignment": "coins"},
@@ -157,7 +157,7 @@ def test_what_is_no_parameter_cannot_be_given(told, key):
 # ---------------------------------------------------------------------------------------------------------- data frames
 
 
-@pytest.mark.parametrize("key", ["observational", "zero_run", "panoramia", "evidence"])
+@pytest.mark.parametrize("key", ["observational_coins", "zero_run", "panoramia", "evidence"])
 def test_a_table_is_the_same_game_from_everywhere(told, key, tmp_path):
     first = next(iter(settings_of(MAKERS[key])))
     for name in ("table", "members", "generated"):

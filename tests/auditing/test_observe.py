@@ -14,6 +14,9 @@ from dpaudit.record import Audits, schema
 from dpaudit.testing.calibration.members import ObservedLabels
 from tests.conftest import noisy_proxy
 
+TAU = "counterfactual-right"
+"""Without it the coins alone give no number."""
+
 
 @pytest.fixture(scope="module")
 def leaky():
@@ -22,6 +25,7 @@ def leaky():
         claim=accounting.randomized_response(epsilon=1.0, classes=2, relation="label"),
         seed=4,
         name="labels",
+        accept=TAU,
     )
 
 
@@ -60,7 +64,9 @@ def test_accepted_assumptions_make_it_a_contradiction():
 def test_the_second_attempt_is_paid_for_in_advance():
     """With rows held out, every statement is made at half the error probability, whether or not it is needed."""
     game = ObservedLabels(2.0, rows=3000).game(np.random.default_rng(3))
-    one, two = (da.audit(replace(game, calibration_fraction=share), seed=1, delta=0.0) for share in (0.0, 0.001))
+    one, two = (
+        da.audit(replace(game, calibration_fraction=share), seed=1, delta=0.0, accept=TAU) for share in (0.0, 0.001)
+    )
     assert (one.plan["attempts"], two.plan["attempts"]) == (1, 2)
     evidence = two.observed[0]
     at_half = da.estimators.epsilon_from_canaries(evidence, delta=0.0, confidence=0.975)
@@ -111,7 +117,7 @@ def test_without_features_a_second_attempt_would_prove_nothing():
     assert game.attempts == attempts_played(found) == 1
     assert found.result("blind-values").refuted
     assert any("would pass by construction" in " ".join(step.text.split()) for step in found.next_steps)
-    mended = da.audit(replace(game, calibration_fraction=0.5).recalibrated(5), seed=5, delta=0.0)
+    mended = da.audit(replace(game, calibration_fraction=0.5).recalibrated(5), seed=5, delta=0.0, accept=TAU)
     assert mended.bounds[0].epsilon > 0.0  # what it would have said
 
 
@@ -120,7 +126,9 @@ def test_a_miscalibrated_proxy_is_mended_on_held_out_rows():
     game = ObservedLabels(3.0, rows=6000).game(np.random.default_rng(8))
     sharp = game.counterfactual.probabilities**2
     counterfactual = da.counterfactuals.Categorical(sharp / sharp.sum(axis=1, keepdims=True))
-    found = da.audit(replace(game, counterfactual=counterfactual, calibration_fraction=0.3), seed=2, delta=0.0)
+    found = da.audit(
+        replace(game, counterfactual=counterfactual, calibration_fraction=0.3), seed=2, delta=0.0, accept=TAU
+    )
     assert [result.outcome for result in found.checks if result.check.id == "blind-values"] == ["refuted", "passed"]
     assert 0.5 < found.bounds[0].epsilon <= 3.0
     assert "Control refuted" in str(found)
@@ -128,7 +136,7 @@ def test_a_miscalibrated_proxy_is_mended_on_held_out_rows():
 
 def test_a_sample_says_what_it_costs():
     game = ObservedLabels(3.0, rows=4000).game(np.random.default_rng(2))
-    found = da.audit(replace(game, sample=800), seed=1, delta=0.0)
+    found = da.audit(replace(game, sample=800), seed=1, delta=0.0, accept=TAU)
     assert "A sample of 800 of 4,000 rows" in found.result("sample").text
     assert found.result("sample").numbers["gain"] > 0.0
 
@@ -162,7 +170,7 @@ def test_records_read_back_and_the_page_shows_the_checks(leaky, refuted, tmp_pat
 def test_the_same_record_again(leaky):
     game = replace(ObservedLabels(3.0, rows=3000).game(np.random.default_rng(2)), calibration_fraction=0.1)
     claim = accounting.randomized_response(epsilon=1.0, classes=2, relation="label")
-    assert da.audit(game, claim=claim, seed=4, name="labels").digest == leaky.digest
+    assert da.audit(game, claim=claim, seed=4, name="labels", accept=TAU).digest == leaky.digest
 
 
 def test_values_of_one_user_that_hang_together_are_noticed():

@@ -148,7 +148,7 @@ def test_settings_from_the_command_line(load):
 def test_nothing_is_read_to_explain(load):
     """No table, no model, no score: only the file itself."""
     told = "table = 'none.csv', label = 'y', target = 'none.py:f', counterfactual = 'p', features = ['x']"
-    text = f"game.observational = {{ {told} }}"
+    text = f"game.observational_coins = {{ {told} }}"
     assert "none.py:f" in load(text).explain()
     assert "none.py:score" in load(CLAIM + "game.multi_run.score = 'none.py:score'").explain()
 

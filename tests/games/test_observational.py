@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 import dpaudit as da
-from dpaudit import InputError, Relation, attacks, counterfactuals, estimators, games
+from dpaudit import InputError, Relation, attacks, counterfactuals, estimators, execution, games
 from dpaudit.evidence import ONE_ROW_A_UNIT
 from dpaudit.testing.calibration.members import ObservedLabels, ObservedNumbers
 from dpaudit.testing.ground_truth import gaussian_mixture
@@ -212,6 +212,7 @@ def test_held_out_rows_are_never_canaries(labels):
         ({"log_ratio": -1.0}, "`log_ratio` must be non-negative"),
         ({"calibration_fraction": 0.95}, "`calibration_fraction` must be in"),
         ({"sample": 0}, "`sample` must be at least 1"),
+        ({"plays": 0}, "`plays` must be at least 1"),
         ({"sample": 1}, "at least two units"),
         ({"features": np.zeros((3, 2)), "feature_names": ()}, "`features` must be a numeric matrix"),
         ({"features": np.full((2000, 1), np.nan), "feature_names": ()}, "`features` must be finite"),
@@ -263,3 +264,85 @@ def test_a_second_attempt_tosses_and_draws_anew(labels):
     drawn = ~first.included & ~second.included
     assert drawn.sum() > 400
     assert np.mean(first.scores[drawn] != second.scores[drawn]) > 0.1
+
+
+# ------------------------------------------------------------------------------------------- the coins alone, and plays
+
+
+def test_the_coins_alone_give_no_number(labels):
+    """tau = 0 is taken on by name, or no number is reported; a refuted proxy withholds it all the same."""
+    found = da.audit(labels, seed=3, delta=0.0)
+    assert (found.outcome, found.bounds) == (da.Outcome.UNINFORMATIVE, ())
+    assert found.result("coins-alone").outcome == "not-run"
+    assert found.result("blind-values").outcome == "passed"
+    assert "epsilon >=" not in str(found)
+    assert [one.id for one in found.assumptions] == ["counterfactual-right"]
+    assert "Rows of the same source that the model never saw would test it" in str(found)
+    taken = da.audit(labels, seed=3, delta=0.0, accept="counterfactual-right")
+    assert taken.bounds[0].value == estimators.epsilon_from_canaries(labels.play(seed=3).only, delta=0.0).epsilon > 0.0
+    assert "a control passed, which proves nothing, and another one was not tried" in str(taken)
+
+
+def test_who_answers_with_a_number_has_nothing_to_accept(labels, rng):
+    ratio = ObservedLabels(2.0, rows=800, off=0.05, told="ratio").game(rng)
+    for game in (replace(labels, shift=0.001), ratio, membership(rng)):
+        found = da.audit(game, seed=3, delta=0.0)
+        assert found.result("coins-alone") is None
+        assert found.bounds[0].epsilon > 0.0
+
+
+def test_every_play_tosses_and_draws_anew(labels):
+    """The first play is that of a game with one play; the plays are of the same rows, split and model."""
+    game = replace(labels, plays=4, calibration_fraction=0.1)
+    found = game.play(seed=3)
+    assert found.repeats == 4
+    assert found.evidence[0] == replace(game, plays=1).play(seed=3).only
+    assert replace(game, plays=2).play(seed=3).evidence == found.evidence[:2]
+    assert len({one.digest for one in found.evidence}) == 4
+    rows, _ = game.split(3)
+    for number, one in enumerate(found.evidence):
+        assert one.included.tolist() == game.coins(3, play=number)[rows].tolist()
+    first, second = found.evidence[:2]
+    assert abs(np.mean(first.included != second.included) - 0.5) < 0.06
+    drawn = ~first.included & ~second.included
+    assert np.mean(first.scores[drawn] != second.scores[drawn]) > 0.1
+    again = game.play(seed=3, attempt=1)
+    assert len({one.digest for one in (*found.evidence, *again.evidence)}) == 8
+
+
+def test_purposes_of_coins_and_values_stay(labels):
+    """They decide the numbers for ever."""
+    game, count = replace(labels, plays=2), 2000
+    expected = {
+        (0, 0): "coins of observed rows",
+        (0, 1): "coins of observed rows, play 2",
+        (1, 0): "coins of observed rows, look 2",
+        (1, 1): "coins of observed rows, look 2, play 2",
+    }
+    for (attempt, play), purpose in expected.items():
+        assert np.array_equal(game.coins(5, attempt, play), execution.fair_coins(5, purpose, count))
+
+
+def test_the_control_is_that_of_the_first_play(labels):
+    one, three = (replace(labels, plays=count).play(seed=3).controls for count in (1, 3))
+    assert len(one) == len(three) == 1
+    assert one[0].parts == three[0].parts
+
+
+# theory:observational#repeated
+def test_the_median_of_plays_is_within_the_truth_and_steadier(labels):
+    """Five audits of one table: the spread of one toss, and that of the median of eleven."""
+    spread = []
+    for count in (1, 11):
+        game = replace(labels, plays=count)
+        found = [da.audit(game, seed=seed, delta=0.0, accept="counterfactual-right") for seed in range(5)]
+        values = [audit.bounds[0].epsilon for audit in found]
+        assert 0.3 < min(values) <= max(values) <= 2.0
+        spread.append(np.std(values))
+    assert spread[1] < spread[0]
+    last = found[-1]
+    assert last.plan["plays"] == last.plan["repeats"] == 11
+    assert len(last.evidence) == 11
+    curve = last.figures["shift"]["epsilon"]
+    assert curve == sorted(curve, reverse=True)
+    assert "the median of 11 plays" in last.budget[0]["spent"]

@@ -45,7 +45,11 @@ def folder(tmp_path_factory):
 
 def table(folder, **more):
     plain = {"table": "train.parquet", "label": "clicked", "target": "p_today", "counterfactual": "p_yesterday"}
-    return Observational.from_table(**{**plain, "folder": str(folder), "seed": 1, **more})
+    return Observational.from_table(**{**plain, "folder": str(folder), "seed": 1, "plays": 1, **more})
+
+
+def audited(game):
+    return da.audit(game, seed=1, delta=0.0, accept="counterfactual-right")
 
 
 def test_a_table_of_predictions_and_nothing_else(folder):
@@ -68,20 +72,20 @@ def test_a_model_and_its_training_table(folder):
     one, two = (game.target.probabilities for game in (model, direct))
     assert one == pytest.approx(two, abs=1e-5)
     trained = table(folder, target="forest.onnx", features=features, counterfactual={"table": "other.csv"})
-    found = da.audit(trained, seed=1, delta=0.0, name="forest")
+    found = audited(trained)
     assert found.result("blind-values").outcome == "passed"
     assert found.bounds[0].epsilon > 1.0
     assert found.plan["source"]["files"][0][0] == "train.parquet"
     assert {name for name, _ in found.plan["source"]["files"]} == {"train.parquet", "forest.onnx", "other.csv"}
     assert found.plan["source"]["features"] == features
-    assert da.audit(trained, seed=1, delta=0.0, name="forest").digest == found.digest
+    assert audited(trained).digest == found.digest
 
 
 def test_units_are_columns(folder):
     found = table(folder, unit="user_id").play(seed=1).only
     assert found.unit == "user"
     assert found.reduced().scores.size == 450
-    audit = da.audit(table(folder, unit="user_id", features=list("abcde")), seed=1)
+    audit = audited(table(folder, unit="user_id", features=list("abcde")))
     assert audit.plan["unit"] == "user"
     assert "of one user are independent" in str(audit)
 
@@ -111,6 +115,7 @@ def test_an_attribute_that_the_model_takes(folder, tmp_path):
         features=["sex", "noise"],
         target="m.py:model",
         counterfactual="p_f",
+        plays=1,
         folder=str(tmp_path),
     )
     made = game
@@ -146,7 +151,7 @@ def test_samples_of_large_tables(folder, tmp_path):
     users = table(folder, sample=600, unit="user_id", calibration_fraction=0.0).play(seed=1).only
     assert 400 < users.scores.size < 800
     assert all(np.sum(users.group == name) == 3 for name in np.unique(users.group))
-    audit = da.audit(found, seed=1, delta=0.0)
+    audit = audited(found)
     assert "A sample of 400 of 1,500 rows" in str(audit)
     for day in (1, 2):
         (tmp_path / f"day={day}").mkdir()
@@ -162,26 +167,45 @@ def test_samples_of_large_tables(folder, tmp_path):
             counterfactual="p_yesterday",
             folder=str(tmp_path),
             calibration_fraction=0.0,
+            plays=1,
         ).play(seed=1).only.scores.size == 1499  # fmt: skip
 
 
 def test_run_from_a_file(folder, tmp_path):
     config = folder / "labels.toml"
     config.write_text(
-        "[game.observational]\ntable = 'train.parquet'\nlabel = 'clicked'\n"
+        "[game.observational_coins]\ntable = 'train.parquet'\nlabel = 'clicked'\n"
         "target = 'p_today'\ncounterfactual = 'p_yesterday'\n"
         "features = ['a', 'b', 'c', 'd', 'e']\nunit = 'user_id'\n[audit]\nseed = 3\nfail_if = 'epsilon > 0.5'\n"
     )
-    assert "game.observational.calibration_fraction" in load_config(config).explain()
-    done = RUNNER.invoke(app, ["run", str(config), "--output", str(tmp_path / "out")])
+    assert "game.observational_coins.calibration_fraction" in load_config(config).explain()
+    output, changed = tmp_path / "out", ["--set", "game.observational_coins.plays = 3"]
+    done = RUNNER.invoke(app, ["run", str(config), "--output", str(output), *changed])
+    assert done.exit_code == 4
+    assert "Uninformative: The coins alone rest on the proxy" in done.output
+    assert "epsilon >=" not in done.output
+    accepted = ["--set", "audit.accept = ['counterfactual-right']"]
+    done = RUNNER.invoke(app, ["run", str(config), "--output", str(output), *changed, *accepted])
     assert "Control passed" in done.output
     assert done.exit_code == 4  # the bound rests on sentences that nobody accepted, so fail_if cannot say
-    record = da.load_audit(tmp_path / "out" / "labels.json")
+    record = da.load_audit(output / "labels.json")
     assert record.result("risk").numbers["units"] == 450
-    page = (tmp_path / "out" / "report.html").read_text()
+    page = (output / "report.html").read_text()
     assert "What was checked" in page
-    again = da.load_evidence(tmp_path / "out" / "labels.evidence.parquet")
-    assert again.digest == record.evidence[0]["digest"]
+    assert "3 plays of" in page
+    names = ["labels.evidence.parquet", "labels.evidence-2.parquet", "labels.evidence-3.parquet"]
+    saved = [da.load_evidence(output / name) for name in names]
+    assert [one.digest for one in saved] == [entry["digest"] for entry in record.evidence]
+    each = [da.estimators.epsilon_from_canaries(one, delta=1e-5, confidence=1.0 - 0.05 / 4) for one in saved]
+    assert record.bounds[0].epsilon == sorted(one.epsilon for one in each)[1]  # two attempts, and the median of plays
+
+
+def test_a_file_tosses_the_coins_21_times(folder):
+    game = Observational.from_table(
+        table="train.parquet", label="clicked", target="p_today", counterfactual="p_yesterday", folder=str(folder)
+    )
+    assert game.plays == game.repeats == 21
+    assert len(game.play(seed=1).evidence) == 21
 
 
 @pytest.mark.parametrize(
@@ -211,6 +235,7 @@ def test_run_from_a_file(folder, tmp_path):
         ({"calibration_fraction": 2}, "`calibration_fraction` must be in"),
         ({"log_ratio": "x"}, "`log_ratio` must be a number"),
         ({"attack": "lira"}, "`attack` must be one of"),
+        ({"plays": 0}, "`plays` must be at least 1"),
     ],
 )
 def test_bad_input_is_one_sentence(folder, more, words):
@@ -225,7 +250,7 @@ def test_a_model_that_fails_is_a_failed_run(folder, tmp_path):
     )
     config = tmp_path / "broken.toml"
     config.write_text(
-        "[game.observational]\ntable = 'train.parquet'\nlabel = 'clicked'\ntarget = 'broken.py:model'\n"
+        "[game.observational_coins]\ntable = 'train.parquet'\nlabel = 'clicked'\ntarget = 'broken.py:model'\n"
         "counterfactual = 'p_yesterday'\nfeatures = ['a', 'b']\n"
     )
     done = RUNNER.invoke(app, ["run", str(config), "--output", str(tmp_path / "out")])
@@ -249,7 +274,7 @@ def test_gaps_and_strange_files_are_refused(folder, tmp_path):
     with pytest.raises(InputError, match="no rows"):
         table(tmp_path, table="empty.parquet").play(seed=1)
     odd = tmp_path / "odd.toml"
-    odd.write_text("game.observational = { tabel = 'x' }")
+    odd.write_text("game.observational_coins = { tabel = 'x' }")
     done = RUNNER.invoke(app, ["run", str(odd)])
     assert isinstance(done.exception, InputError)
     assert "did you mean `table`" in str(done.exception)
@@ -296,7 +321,7 @@ def test_catboost_is_a_target(folder, tmp_path):
     model.fit(frame[list("abcde")], frame.clicked)
     model.save_model(str(tmp_path / "m.cbm"))
     frame.to_parquet(tmp_path / "train.parquet")
-    found = da.audit(table(tmp_path, target="m.cbm", features=list("abcde")), seed=1, delta=0.0)
+    found = audited(table(tmp_path, target="m.cbm", features=list("abcde")))
     assert found.bounds[0].epsilon > 0.5
 
 
@@ -307,6 +332,6 @@ def test_scikit_learn_and_proxy_by_function(folder, tmp_path):
         f"def model():\n    rows = pd.read_csv({str(folder / 'other.csv')!r})\n"
         "    return Model(max_iter=60).fit(rows[list('abcde')], rows.clicked)\n"
     )
-    found = da.audit(table(tmp_path, counterfactual="reference.py:model", features=list("abcde")), seed=1, delta=0.0)
+    found = audited(table(tmp_path, counterfactual="reference.py:model", features=list("abcde")))
     assert found.outcome is da.Outcome.NO_CLAIM
     assert found.bounds[0].epsilon > 1.0

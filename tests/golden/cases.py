@@ -52,7 +52,7 @@ def configured(path, **changed):
 
 @case
 def examples():
-    names = "noisy_mean/audit shell_trainer/audit observed_model/audit observed_predictions/audit panoramia/audit"
+    names = "noisy_mean/audit shell_trainer/audit observed_model/audit observed_model/coins observed_predictions/audit observed_predictions/coins panoramia/audit"
     listed = [*names.split(), "zero_run/audit", "zero_run/with_year"]
     return {name: configured(EXAMPLES / f"{name}.toml") for name in listed}
 
@@ -141,24 +141,30 @@ def prediction():
 # -------------------------------------------------------------------------------------------------------- observation
 
 
+TAU = {"accept": "counterfactual-right"}
+"""Without it the coins alone give no number."""
+
+
 @case
 def observational():
     claim = accounting.randomized_response(epsilon=1.0, classes=2, relation="label")
     plain = worlds.labels()
     grouped = worlds.labels(rows=1500, group=np.arange(1500) // 3, unit="user")
     return {
-        "labels": audited(plain, delta=0.0),
-        "labels, claim": audited(plain, claim=claim),
+        "labels": audited(plain, delta=0.0, **TAU),
+        "labels, not accepted": audited(plain, claim=claim),
+        "labels, three plays": audited(replace(plain, plays=3), claim=claim, **TAU),
+        "labels, claim": audited(plain, claim=claim, **TAU),
         "labels, claim accepted": audited(plain, claim=claim, accept=plain.play(seed=1).only.conditions),
-        "labels, held-out rows": audited(replace(plain, calibration_fraction=0.1), claim=claim),
+        "labels, held-out rows": audited(replace(plain, calibration_fraction=0.1), claim=claim, **TAU),
         "labels, shift": audited(replace(plain, shift=0.001), delta=0.0),
         "labels, log-ratio": audited(replace(plain, log_ratio=0.05), claim=claim, delta=0.0),
-        "labels, sample": audited(replace(plain, sample=600), delta=0.0),
-        "labels, difference": audited(replace(plain, attack="difference"), delta=0.0),
-        "labels, no features": audited(replace(plain, features=None, feature_names=()), delta=0.0),
-        "labels of users": audited(grouped, delta=0.0),
-        "numbers, normal": audited(worlds.amounts(learnt=False), delta=0.0),
-        "numbers, residuals": audited(worlds.amounts(learnt=True), delta=0.0),
+        "labels, sample": audited(replace(plain, sample=600), delta=0.0, **TAU),
+        "labels, difference": audited(replace(plain, attack="difference"), delta=0.0, **TAU),
+        "labels, no features": audited(replace(plain, features=None, feature_names=()), delta=0.0, **TAU),
+        "labels of users": audited(grouped, delta=0.0, **TAU),
+        "numbers, normal": audited(worlds.amounts(learnt=False), delta=0.0, **TAU),
+        "numbers, residuals": audited(worlds.amounts(learnt=True), delta=0.0, **TAU),
         "whole records": audited(worlds.whole_records(), delta=0.0),
     }
 
@@ -169,7 +175,7 @@ def observational_refuted():
     without = worlds.noisy_proxy(calibration_fraction=0.1)
     return {
         "recalibrated": audited(
-            worlds.labels(rows=4000, seed=8, sharp=2.0, calibration_fraction=0.3), seed=2, delta=0.0
+            worlds.labels(rows=4000, seed=8, sharp=2.0, calibration_fraction=0.3), seed=2, delta=0.0, **TAU
         ),
         "refuted twice": audited(worlds.noisy_proxy(calibration_fraction=0.1), seed=5),
         "refuted once": audited(worlds.noisy_proxy(), seed=5),
@@ -211,7 +217,7 @@ def observational_table():
         }
 
         def audited_table(**more):
-            return audited(games.Observational.from_table(**{**told, **more}, seed=1), delta=0.0)
+            return audited(games.Observational.from_table(**{**told, **more}, plays=1, seed=1), delta=0.0, **TAU)
 
         Path(folder, "model.py").write_text(MODEL, encoding="utf-8")
         features = ["age", "visits", "minutes"]
@@ -417,7 +423,7 @@ def settings():
         "fails": audited(game, claim=GAUSSIAN, fail_if="mu > 0.5"),
         "does not fail": audited(game, fail_if="epsilon >= 20"),
         "fails by the converted bound": audited(game, fail_if="epsilon > 2", **gaussian),
-        "cannot say": audited(labels, delta=0.0, fail_if="epsilon > 1"),
+        "cannot say": audited(labels, delta=0.0, fail_if="epsilon > 1", **TAU),
         "can say": audited(labels, delta=0.0, fail_if="epsilon > 1", accept=labels.play(seed=1).only.conditions),
         "contradicted if": audited(sure, claim=PAIR),
         "accepted": audited(sure, claim=PAIR, **taken),

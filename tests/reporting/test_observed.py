@@ -13,7 +13,12 @@ from tests.conftest import noisy_proxy
 
 @pytest.fixture(scope="module")
 def audits():
-    leaky = da.audit(ObservedLabels(3.0, rows=2000).game(np.random.default_rng(2)), seed=4, name="labels")
+    leaky = da.audit(
+        ObservedLabels(3.0, rows=2000).game(np.random.default_rng(2)),
+        seed=4,
+        name="labels",
+        accept="counterfactual-right",
+    )
     return leaky, da.audit(noisy_proxy(3000, 0.2, 5), seed=5, name="noisy")
 
 

@@ -1,4 +1,4 @@
-"""No intervention at all: the model was trained on what it was trained on, and a proxy supplies the other value.
+"""Coins of paper 000: the model was trained on what it was trained on, and a proxy supplies the other value.
 
 After training, a fair coin a unit decides whether the adversary is shown the protected value that was trained on or one
 that a proxy drew for the same record (paper 000, algorithms 1 and 2). It sees the model and must say which. Labels, any
@@ -13,8 +13,11 @@ column or set of columns, numbers and whole records are the same game with anoth
 
 Everything rests on the proxy: if its values can be told from true ones without the model, the attack wins without a
 leak. `shift` is tau, the mean total variation between the two distributions, that the auditor answers for; `log_ratio`
-is the stronger multiplicative form. The *blind* attack is a control of every play, on the same coins; where it refutes
-the proxy, `da.audit` reports no number.
+is the stronger multiplicative form. The *blind* attack is a control of every play, on the coins of its first toss;
+where it refutes the proxy, `da.audit` reports no number. Nor does it with tau = 0, unless "counterfactual-right" is
+accepted: a blind attack that finds nothing does not show that the proxy knows as much as the model (`COINS_ALONE`).
+
+The coins can be tossed several times for the same rows and model (`plays`), so that no lucky toss decides the number.
 """
 
 from __future__ import annotations
@@ -36,85 +39,31 @@ from dpaudit.bounds import Relation, relation
 from dpaudit.counterfactuals import Categorical, Distribution, Fresh, Normal, Proxy, Residuals, calibration
 from dpaudit.evidence import ONE_ROW_A_UNIT, CanaryScores, MemberScores
 from dpaudit.execution import fair_coins, one_thread, stream
+from dpaudit.games._observational_checks import (
+    BLIND_VALUES,
+    CALIBRATION,
+    COINS_ALONE,
+    FRESH,
+    GIVEAWAYS,
+    INDEPENDENT,
+    LESS_CERTAIN,
+    LOG_RATIO,
+    NO_SHIFT,
+    WANTS_FEATURES,
+    WANTS_HELD_OUT,
+    WANTS_SHIFT,
+    WITHIN_UNIT,
+)
 from dpaudit.games._observational_table import Sources, class_numbers, numeric_features, ratio_a_row
 from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
 from dpaudit.inputs.tables import RARE_LEVELS, Table, cut_columns, unit_word
 
-
-def _assumed(id: str, sentence: str, **more: Any) -> Assumption:
-    return Assumption(
-        **{"id": id, "sentence": sentence, "answered_by": "data holder", "theory": "theory:observational#shift", **more}
-    )
-
-
-NO_SHIFT = _assumed(
-    "counterfactual-right",
-    "tau = 0: without the model nobody can tell a {unit}'s proxy values from true ones",
-    answered_by="auditor",
-    tested_by=("blind-values",),
-)
-"""What tau = 0 means."""
-FRESH = _assumed(
-    "fresh-records",
-    "fresh and training records are independent draws from one source, and no fresh record was trained on",
-    tested_by=("blind-values",),
-)
-INDEPENDENT = _assumed(
-    "independent-values", "given the rest of the records, true values of different units are independent of each other"
-)
-WITHIN_UNIT = _assumed(
-    "independent-within-unit",
-    "given the rest of its records, the true values of one {unit} are independent of each other",
-    tested_by=("blind-values",),
-)
-"""What rows of one unit need, for counterfactual values are drawn one by one."""
-LOG_RATIO = _assumed(
-    "log-ratio",
-    "for each shown value, |log of true over proxy distribution| is within its bound (at most {ratio:up3})",
-    answered_by="auditor",
-    theory="theory:observational#log-ratio",
-    tested_by=("blind-values",),
-)
-LESS_CERTAIN = "A proxy that knows what the blind baseline knows: train it on more data, or on the columns named above."
-WANTS_FEATURES = (
-    "`features` would let a recalibrated proxy be put to the test; on the proxy's own predictions alone it would pass "
-    "by construction."
-)
-WANTS_HELD_OUT = "`calibration_fraction` rows would let the proxy be recalibrated, for one more attempt."
-WANTS_SHIFT = (
-    "A `shift` that you answer for, at least as large as the one that the blind baseline shows, gives a bound."
-)
-BLIND_VALUES = Check(
-    id="blind-values",
-    passed=(
-        "Control passed: an attack that never saw the model, {how}, does not tell true from proxy values "
-        "(p = {p_value:p}; refuted at {level:g}, and could at best notice tau of {notices:.2g}). That proves nothing: "
-        "a better one might."
-    ),
-    refuted=(
-        "Control refuted: an attack that never saw the model, {how}, tells true values from the proxy's "
-        "(p = {p_value:p}; refuted at {level:g}, and could at best notice tau of {notices:.2g}), so what the attack "
-        "finds may not be attributed to the model."
-    ),
-    not_run="Control not tried: without features, or with so few rows, a blind baseline has nothing to go by.",
-    refutes=("counterfactual-right", "fresh-records", "independent-within-unit", "log-ratio", "shift"),
-    level=0.05,
-    theory="theory:observational#blind-baseline",
-)
-CALIBRATION = Check(
-    id="calibration",
-    measured=(
-        "The proxy is off by {points:.2g} points on average (calibration), and explains {explained:.0f}% of the "
-        "log-loss (fidelity): {log_loss:.3g} against {blank:.3g} of one that knows only how often each value occurs."
-    ),
-)
-GIVEAWAYS = Check(id="giveaways", measured="Where true values part most from the proxy's: {listed}.")
 Evidence = CanaryScores | MemberScores
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observational:
-    """The generic attribute-inference game in one run, without touching the training.
+    """Attribute inference with coins that are tossed after training: the game of paper 000.
 
     Attributes
     ----------
@@ -144,6 +93,9 @@ class Observational:
         Play with this many units, drawn at random; None: all of them, m = n.
     population
         How many rows there were, if these are a sample of them already.
+    plays
+        How often the coins are tossed, for the same rows and model: the median of the plays is reported, at half of the
+        error probability (theory:observational#repeated).
     assumed
         Whatever else the evidence rests on.
     source
@@ -165,10 +117,11 @@ class Observational:
     calibration_fraction: float = 0.0
     sample: int | None = None
     population: int | None = None
+    plays: int = 1
     assumed: tuple[Assumption, ...] = ()
     source: dict[str, Any] | None = None
 
-    kind: ClassVar[str] = "observational"
+    kind: ClassVar[str] = "observational-coins"
     relation_of_tables: ClassVar[Relation] = Relation.LABEL
     purpose: ClassVar[str] = "coins of observed rows"
     assumptions: ClassVar[tuple[Assumption, ...]] = (
@@ -180,7 +133,7 @@ class Observational:
         ONE_ROW_A_UNIT,
         RARE_LEVELS,
     )
-    checks: ClassVar[tuple[Check, ...]] = (BLIND_VALUES, CALIBRATION, GIVEAWAYS)
+    checks: ClassVar[tuple[Check, ...]] = (BLIND_VALUES, COINS_ALONE, CALIBRATION, GIVEAWAYS)
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values)
@@ -218,6 +171,7 @@ class Observational:
         held = check.number("calibration_fraction", self.calibration_fraction, low=0.0, high=0.9)
         if self.sample is not None:
             check.count("sample", self.sample, low=1)
+        check.count("plays", self.plays, low=1)
         if whole and self.reference is None:
             raise InputError("`reference` is needed for whole records: fresh ones have no density of their own.")
         if self.log_ratio is not None and self.shift:
@@ -232,14 +186,10 @@ class Observational:
             check.same_length(values=values, group=group)
             if ratio is not None:
                 raise InputError("`log_ratio` is a bound for single rows; rows of one unit need `shift`.")
-        changed = {
-            "values": values,
-            "relation": relation(asked),
-            "shift": float(self.shift),
-            "calibration_fraction": held,
-        }
+        changed: dict[str, Any] = {"values": values, "relation": relation(asked), "shift": float(self.shift)}
         assumed = as_assumptions(self.assumed)  # may be accepted, too
         changed |= {"assumed": assumed, "assumptions": (*type(self).assumptions, *assumed)}
+        changed |= {"calibration_fraction": held}
         changed |= {"group": group, "features": features, "feature_names": tuple(names), "log_ratio": ratio}
         for name, value in changed.items():
             object.__setattr__(self, name, value)
@@ -263,6 +213,7 @@ class Observational:
         log_ratio: float | None = None,
         calibration_fraction: float = 0.1,
         sample: int | None = None,
+        plays: int = 21,
         folder: str | Path = ".",
         seed: int = 0,
     ) -> Observational:
@@ -298,6 +249,8 @@ class Observational:
             Share of units that are never canaries, to recalibrate the proxy on if its control refutes it.
         sample
             Play with about this many rows, drawn at random: for tables that do not fit into memory.
+        plays
+            How often the coins are tossed; the median of the plays is reported, at half of the error probability.
         folder, seed
             Where names of files start, and what draws the sample.
         """
@@ -306,6 +259,7 @@ class Observational:
         check.number("calibration_fraction", calibration_fraction, low=0.0, high=0.9)
         if log_ratio is not None:
             check.number("log_ratio", log_ratio, low=0.0)
+        check.count("plays", plays, low=1)
         sources = Sources.of(
             Table.of(table, folder=folder),
             label=label,
@@ -335,6 +289,7 @@ class Observational:
                 unit=unit_word(unit),
                 calibration_fraction=calibration_fraction,
                 population=rows.population if len(rows) < (rows.population or 0) else None,
+                plays=plays,
                 assumed=cut_columns(rows.columns(sources.rest)),
                 source={**sources.words(), "sample": sample},
             )
@@ -364,10 +319,18 @@ class Observational:
         part[order[:held]], part[order[held + kept :]] = 1, 2
         return np.flatnonzero(part[unit] == 0), np.flatnonzero(part[unit] == 1)
 
-    def coins(self, seed: int, attempt: int = 0) -> NDArray[np.bool_]:
-        """For each unit whether its true value is shown; a second attempt tosses anew."""
+    def coins(self, seed: int, attempt: int = 0, play: int = 0) -> NDArray[np.bool_]:
+        """For each unit whether its true value is shown; a second attempt tosses anew, and so does each further play.
+
+        What commits to those of the first play commits to the seed, and with it to all.
+        """
         purpose = self.purpose if not attempt else f"{self.purpose}, look {attempt + 1}"
-        return fair_coins(seed, purpose, self._units[0])
+        return fair_coins(seed, _of_play(purpose, play), self._units[0])
+
+    @property
+    def repeats(self) -> int:
+        """Plays that are merged into one statement."""
+        return self.plays
 
     def plan(self, seed: int) -> dict[str, Any]:
         """Every setting, and digests of rows and distributions."""
@@ -418,7 +381,6 @@ class Observational:
         rows, _ = self.split(seed)
         every = rows.size == len(self.values)
         unit = self._units[1] if every else self._units[1][rows]
-        included = self.coins(seed, attempt)[unit]
         counterfactual, target = (
             distribution if every else distribution.at(rows) for distribution in (self.counterfactual, self.target)
         )
@@ -426,14 +388,23 @@ class Observational:
             counterfactual if self.reference is None else self.reference if every else self.reference.at(rows)
         )
         true = self.values if every else self.values[rows]
-        drawn = counterfactual.sample(stream(seed, f"counterfactual values, look {attempt + 1}"))  # type: ignore[attr-defined]
-        shown = np.where(included.reshape(-1, *([1] * (true.ndim - 1))), true, drawn)
         attack = REFERENCE_ATTACKS[self.attack]
-        scores = attack.score(target.density(shown), reference.density(shown))
-        evidence = self._evidence(scores, included, rows, sides=attack.sides, reduce=attack.reduce, seed=seed)
+
+        def tossed(play: int) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+            """The coins of each row, and the values that the proxy draws."""
+            included = self.coins(seed, attempt, play)[unit]
+            purpose = _of_play(f"counterfactual values, look {attempt + 1}", play)
+            return included, counterfactual.sample(stream(seed, purpose))  # type: ignore[attr-defined]
+
+        def seen(play: int) -> CanaryScores | MemberScores:
+            included, drawn = tossed(play)
+            shown = np.where(included.reshape(-1, *([1] * (true.ndim - 1))), true, drawn)
+            scores = attack.score(target.density(shown), reference.density(shown))
+            return self._evidence(scores, included, rows, sides=attack.sides, reduce=attack.reduce, seed=seed)
 
         def blind() -> tuple[Evidence, ...]:
             with one_thread(trees=True):
+                included, drawn = tossed(0)  # one control, on the coins of the first play
                 return self._blind(counterfactual, true, drawn, included, rows, unit, seed=seed, attempt=attempt)
 
         control = Control(
@@ -442,7 +413,18 @@ class Observational:
             numbers={"how": baselines.words(self.counterfactual, self.features)},
             explain=lambda: self._giveaways(rows),
         )
-        return Play(evidence=(evidence,), controls=(control,), results=_calibration(counterfactual, true))
+        return Play(
+            evidence=tuple(seen(play) for play in range(self.plays)),
+            repeats=self.plays,
+            controls=(control,),
+            results=(*_calibration(counterfactual, true), *self._alone()),
+        )
+
+    def _alone(self) -> tuple[CheckResult, ...]:
+        """What is missing where nobody answers for the proxy with a number, and no fresh records stand in its place."""
+        if self.shift > 0.0 or self.log_ratio is not None or isinstance(self.counterfactual, Fresh):
+            return ()
+        return (CheckResult(check=COINS_ALONE, outcome="not-run"),)
 
     def _remedies(self) -> str:
         """What would help where the blind baseline refutes the proxy."""
@@ -548,6 +530,11 @@ class Observational:
             population=population,
             **common,
         )
+
+
+def _of_play(purpose: str, play: int) -> str:
+    """The purpose of a stream of this play; that of the first is as it always was."""
+    return purpose if not play else f"{purpose}, play {play + 1}"
 
 
 def _calibration(counterfactual: Any, true: NDArray[Any]) -> tuple[CheckResult, ...]:

@@ -39,6 +39,7 @@ TRIED = {
     "not-run": "its control was not tried",
 }
 """By the outcome of a check; one that only measured something tried to refute nothing."""
+ANOTHER = "and another one was not tried"
 REPEATED = "recalibration"
 """The check that stands, measured, before the results of each further attempt."""
 ASSUMES = "Assumptions:"
@@ -162,7 +163,9 @@ def _tested(one: Assumption, results: Sequence[CheckResult]) -> str:
     found = [result for result in of_it if result.outcome in TRIED]
     if not found:
         return NOT_TESTED
-    return filled(TESTED, {"outcomes": ", ".join(dict.fromkeys(TRIED[result.outcome] for result in found))})
+    told = dict.fromkeys(TRIED[result.outcome] for result in found if result.outcome != "not-run")
+    missing = [ANOTHER if told else TRIED["not-run"]] if any(result.outcome == "not-run" for result in found) else []
+    return filled(TESTED, {"outcomes": ", ".join([*told, *missing])})
 
 
 def _of_last_attempt(results: Sequence[CheckResult]) -> Sequence[CheckResult]:

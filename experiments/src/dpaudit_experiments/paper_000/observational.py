@@ -390,7 +390,7 @@ class NoisyProxy:
     def __call__(self, seed: int) -> list[float]:
         """The paper's sweep, what our audit says, and whether its control refuted."""
         game = self.game(seed)
-        found = audit(game, seed=seed, delta=0.0)
+        found = audit(game, seed=seed, delta=0.0, accept=private_labels.ACCEPTED)
         sweep = estimators.epsilon_from_canaries(
             replace(game, shift=0.0).play(seed=seed).only,
             delta=0.0,
@@ -471,7 +471,7 @@ class OverFitted:
         inner, outer = (Categorical(model.predict_proba(x[inside])) for model in (forest, boosted))
         own, kept = y[inside], x[inside]
         game = Observational(values=own, counterfactual=outer, target=inner, features=kept, calibration_fraction=0.1)
-        found = audit(game, seed=seed, delta=0.0)
+        found = audit(game, seed=seed, delta=0.0, accept=private_labels.ACCEPTED)
         bounds = [private_labels.epsilon_of(found.bounds), float(found.outcome is Outcome.WITHHELD)]
         both = np.concatenate([inside, outside])
         target, reference = (Categorical(model.predict_proba(x[both])).density(y[both]) for model in (forest, boosted))

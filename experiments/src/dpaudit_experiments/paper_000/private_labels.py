@@ -310,6 +310,8 @@ MEASURED = (
     "training_accuracy",
 )
 """What one game of one model gives, in this order; membership is another relation than labels."""
+ACCEPTED = ("counterfactual-right",)
+"""That the proxy is right, which the paper assumes; without it our audit of the coins alone reports no number."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +338,7 @@ def measured(
         target=distributions["inside"],
         features=task.features[split.inside],
     )
-    found = audit(game, seed=seed, delta=delta)
+    found = audit(game, seed=seed, delta=delta, accept=ACCEPTED)
     withheld = found.outcome is Outcome.WITHHELD
     fixed = estimators.epsilon_from_canaries(_evidence(game, seed), delta=delta, guesses=Fixed(fraction=0.01))
     label = [epsilon_of(found.bounds), 0.0 if withheld else fixed.epsilon or 0.0, float(withheld)]
