@@ -13,7 +13,16 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 import dpaudit as da
-from dpaudit import CanaryScores, InputError, MatchedScores, MemberScores, OutputCounts, PairedScores, RunScores, load_evidence
+from dpaudit import (
+    CanaryScores,
+    InputError,
+    MatchedScores,
+    MemberScores,
+    OutputCounts,
+    PairedScores,
+    RunScores,
+    load_evidence,
+)
 from dpaudit.evidence import ONE_ROW_A_UNIT, thin
 from tests.conftest import gaussian_runs, noisy_canaries
 

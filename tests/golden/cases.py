@@ -52,8 +52,9 @@ def configured(path, **changed):
 
 @case
 def examples():
-    names = "noisy_mean/audit shell_trainer/audit observed_model/audit observed_model/coins observed_predictions/audit observed_predictions/coins panoramia/audit"
-    listed = [*names.split(), "zero_run/audit", "zero_run/with_year"]
+    observed = [f"observed_{kind}/{name}" for kind in ("model", "predictions") for name in ("audit", "coins")]
+    listed = ["noisy_mean/audit", "shell_trainer/audit", *observed, "panoramia/audit", "zero_run/audit"]
+    listed.append("zero_run/with_year")
     return {name: configured(EXAMPLES / f"{name}.toml") for name in listed}
 
 

@@ -32,7 +32,8 @@ from dpaudit.bounds import (
     Verdict,
 )
 from dpaudit.bounds import relation as as_relation
-from dpaudit.estimators.analyses import LEVEL, Analysis, analysis_of, judge, refute
+from dpaudit.estimators.analyses import Analysis, analysis_of, judge
+from dpaudit.estimators.controls import LEVEL, refute
 from dpaudit.evidence import Evidence
 from dpaudit.execution import Execution, RunFailed, kept_runs
 from dpaudit.games import (

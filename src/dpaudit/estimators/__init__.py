@@ -22,7 +22,7 @@ left of a bound if counterfactual values are off: `epsilon_by_shift`, `least_shi
 """
 
 from dpaudit._binomial import bisect, lower_limit, upper_limit
-from dpaudit.estimators.analyses import judge, null_p_value, plan_guesses, refute
+from dpaudit.estimators.analyses import judge, plan_guesses
 from dpaudit.estimators.as_published import as_published_from_members
 from dpaudit.estimators.bootstrap import Bootstrap, bootstrapped_from_members
 from dpaudit.estimators.canaries import (
@@ -33,6 +33,7 @@ from dpaudit.estimators.canaries import (
     one_run_mu,
     tau_max,
 )
+from dpaudit.estimators.controls import null_p_value, refute
 from dpaudit.estimators.matched import epsilon_from_matched, mu_from_matched
 from dpaudit.estimators.members import (
     epsilon_by_log_odds_error,

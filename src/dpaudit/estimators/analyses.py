@@ -11,18 +11,14 @@
 
 A new type of evidence adds its analysis here, and its theorems in a file of their own.
 
-`judge` tests the claim itself: its own trade-off curve is the hypothesis, so no family has to be assumed. `refute` puts
-a *control* to the null test, evidence of which the answer is known. A *placebo* cannot leak: an attack that never saw
-the model plays the same game, and if it shows something, what the audited number rests on does not hold. A *planted*
-leak is known to be there: if the test does not show it, "consistent" may not be said of the attack. A refutation is
-wrong with probability at most the level of the control, whatever the confidence of the bounds: a false alarm costs a
-number, no validity. No refutation proves nothing: a better blind baseline may yet find one.
+`judge` tests the claim itself: its own trade-off curve is the hypothesis, so no family has to be assumed. What controls
+show is `controls.refute`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,8 +27,8 @@ import numpy as np
 
 from dpaudit import _binomial
 from dpaudit import _validate as check
-from dpaudit._validate import InputError, choice
-from dpaudit.assumptions import Assumption, Check, CheckResult, filled
+from dpaudit._validate import InputError
+from dpaudit.assumptions import Assumption, CheckResult, filled
 from dpaudit.bounds import CURVE_FAMILY, GAUSSIAN_ASSUMPTION, Bound, UpperBound, Verdict, check_comparable, decide
 from dpaudit.estimators import (
     canaries,
@@ -478,71 +474,6 @@ def judge(evidence: Evidence, claim: UpperBound, confidence: float = 0.95, accep
         method="test of the claimed curve",
         p_value=p_value,
     )
-
-
-LEVEL = 0.05
-"""Of a control that names none of its own."""
-
-
-def null_p_value(parts: Any) -> float:
-    """p-value of "nothing leaks, and what this evidence rests on holds", for scores that were made without the model.
-
-    Several parts (folds) may depend on each other, and are paid for by a union. See theory:observational#blind-baseline
-    and theory:zero-run#blind-baseline.
-
-    >>> import numpy as np
-    >>> from dpaudit import CanaryScores
-    >>> coins = np.arange(200) % 2 == 0
-    >>> seen = CanaryScores(scores=np.where(coins, 1.0, -1.0), included=coins, relation="label", sides="sign")
-    >>> null_p_value(seen) < 1e-9
-    True
-    """
-    listed = list(parts) if isinstance(parts, Sequence) else [parts]
-    if not listed:
-        raise InputError("a control must have evidence, got none.")
-    return min(1.0, len(listed) * min(_one(part) for part in listed))
-
-
-def _one(part: Any) -> float:
-    test = analysis_of(part).null_test
-    if test is None:
-        raise InputError(f"no theorem gives a null test for {type(part).__name__}.")
-    return test(part)
-
-
-def refute(
-    check: Check, parts: Sequence[Any], *, kind: str = "placebo", confidence: float = 0.95, **numbers: Any
-) -> CheckResult:
-    """What a control shows: a placebo refutes where its test rejects, a planted leak where its test does not.
-
-    A planted leak that is not seen, or not planted, never withholds a number; where the headline's own test is put to
-    it, that is at the `confidence` of the audit. See theory:zero-run#blind-baseline.
-    """
-    if choice("kind", kind, ("placebo", "planted")) == "planted" and check.on_refuted == "withhold":
-        check = replace(check, on_refuted="warn", on_missing="")
-    check = check if check.level is not None else replace(check, level=LEVEL)
-    parts = list(parts) if isinstance(parts, Sequence) else [parts]
-    if not parts:
-        return CheckResult(check=check, outcome="not-run", numbers=numbers)
-    test = analysis_of(parts[0]).planted_test
-    if kind == "planted" and test is not None:
-        return _planted(replace(check, level=1.0 - confidence), *test(parts, confidence=confidence), numbers)
-    p_value, level = null_p_value(parts), check.level or LEVEL
-    rejects, numbers = p_value <= level, {**numbers, **analysis_of(parts[0]).notices(parts, level)}
-    refuted = rejects if kind == "placebo" else not rejects
-    return CheckResult(check=check, outcome="refuted" if refuted else "passed", p_value=p_value, numbers=numbers)
-
-
-ALREADY = ", as is a leak where none was planted"
-
-
-def _planted(check: Check, p_value: float, found: dict[str, Any], numbers: dict[str, Any]) -> CheckResult:
-    """The largest planted leak decides; of what else was found the sentence speaks: the smallest share that was."""
-    shares = [share for share, seen in zip(numbers.get("shares", ()), found["found"], strict=False) if seen]
-    told = {**numbers, **found, "already": ALREADY if 0.0 in shares else ""}
-    told |= {"smallest": min(share for share in shares if share)} if any(shares) else {}
-    seen = p_value <= (check.level or LEVEL)
-    return CheckResult(check=check, outcome="passed" if seen else "refuted", p_value=p_value, numbers=told)
 
 
 # ------------------------------------------------------------------------------- guesses that are fixed before the data

@@ -6,6 +6,7 @@
 | `TrainedRuns` | a recipe of batched DP-SGD, its data and a canary | `RunScores` | the same |
 | `OneRun` | `scores(included, seed)`, one run | `CanaryScores` | one fair coin for each canary |
 | `Prediction` | `answers(world, seed)`, many trials | `OutputCounts` | a fair coin orders each pair |
+| `MatchedRows` | a trained model, its rows, and rows that it never saw; no run | `MatchedScores` | none |
 | `Observational` | a trained model, its rows, a proxy; no run | `CanaryScores` | one fair coin a unit, after training |
 | `ZeroRun` | a released model's scores of known members and non-members | `MemberScores` | fair coins take the rows |
 | `Panoramia` | known members, a generator, a model's outputs | `PairedScores` | one fair coin a pair, after training |
@@ -19,6 +20,7 @@ training; whoever is told the seed afterwards computes it again (`check_commitme
 nobody can guess the seed, so take one of 128 random bits.
 """
 
+from dpaudit.games._guesses import Rows
 from dpaudit.games.from_evidence import FromEvidence, if_evidence
 from dpaudit.games.game import (
     HINT,
@@ -37,6 +39,7 @@ from dpaudit.games.game import (
     plan_of,
     repeats_of,
 )
+from dpaudit.games.matched import MatchedRows, Retrained, redrawn_values
 from dpaudit.games.multi_run import Distinguisher, MultiRun, Score, from_score
 from dpaudit.games.observational import Observational, held_out_membership
 from dpaudit.games.one_run import OneRun
@@ -45,7 +48,7 @@ from dpaudit.games.prediction import Prediction
 from dpaudit.games.trained_runs import GradientsInOneRun, RecordsInOneRun, TrainedRuns
 from dpaudit.games.zero_run import ZeroRun
 
-GAMES = (MultiRun, OneRun, Prediction, Observational, ZeroRun, Panoramia, FromEvidence, TrainedRuns)
+GAMES = (MultiRun, OneRun, Prediction, MatchedRows, Observational, ZeroRun, Panoramia, FromEvidence, TrainedRuns)
 """The games of this library, listed by hand."""
 
 __all__ = [
@@ -58,6 +61,7 @@ __all__ = [
     "FromEvidence",
     "Game",
     "GradientsInOneRun",
+    "MatchedRows",
     "MultiRun",
     "Observational",
     "OneRun",
@@ -65,6 +69,8 @@ __all__ = [
     "Play",
     "Prediction",
     "RecordsInOneRun",
+    "Retrained",
+    "Rows",
     "Runner",
     "Score",
     "TrainedRuns",
@@ -79,5 +85,6 @@ __all__ = [
     "if_evidence",
     "is_game",
     "plan_of",
+    "redrawn_values",
     "repeats_of",
 ]

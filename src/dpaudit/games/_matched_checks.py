@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from dpaudit.assumptions import Assumption, Check, CheckResult
 from dpaudit.fitted import dependence
-from dpaudit.games import observational
+from dpaudit.games import _observational_checks as coins
 from dpaudit.games._guesses import Guesses, Rows
 
-INDEPENDENT = observational.INDEPENDENT
+INDEPENDENT = coins.INDEPENDENT
 SAME_SOURCE = Assumption(
     id="same-source",
     sentence=(
@@ -132,7 +132,7 @@ SHARED_UNITS = Check(
     ),
     theory="theory:placebo#what-may-serve",
 )
-CALIBRATION = observational.CALIBRATION
+CALIBRATION = coins.CALIBRATION
 HALF, OFTEN = 3.3, 5.0
 """Smallest difference in epsilon that n placebo rows show, times the root of n: with probability 1/2, and 0.8."""
 SUREST = 16
