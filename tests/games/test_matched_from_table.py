@@ -257,6 +257,11 @@ def test_a_number_is_cut_into_tenths_of_the_proxys_distribution(attributes):
     assert close < 0.05
 
 
+def test_an_attribute_needs_a_label_of_classes(attributes):
+    with pytest.raises(InputError, match="`label` must take at most 100 values"):
+        attribute(attributes, "sex", label="age", features=["sex", "noise"])
+
+
 def test_tenths_of_residuals():
     law = Residuals(np.zeros(4), np.arange(100.0), bandwidth=1.0)
     assert reading._tenth(law, np.array([-5.0, 0.0, 49.5, 200.0])).tolist() == [0, 0, 5, 9]

@@ -146,9 +146,9 @@ class Tables:
 def _other(source: Any, field: str, table: Any, audited: Table, folder: str) -> Table:
     """A table that is not the audited one."""
     found = Table.of(source, folder=folder, field=field)
+    other_rows(field, found, "table", audited)
     if source is table:
         raise InputError(f"`{field}` must hold other rows than `table`, got one data frame for both.")
-    other_rows(field, found, "table", audited)
     return found
 
 

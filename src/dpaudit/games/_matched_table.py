@@ -89,27 +89,18 @@ class Read:
         for part, name in zip(parts, self.redrawn, strict=False):
             part.append(self.rows[0].column(name, "category"))
         codes, kinds = counterfactuals.encode(*(_together(part) for part in parts))
-        self._check_kinds(kinds)
+        check_kinds("attribute" if self.uses.attribute else "label", self.uses.protected, kinds)
         if self.uses.classes is not None and not self.uses.attribute:
             codes, kinds = _listed(codes, kinds, self.uses.classes, self.uses.label)
         sizes = [len(part) for part in parts[0]]
         return np.split(codes, np.cumsum(sizes)[:-1]), kinds
-
-    def _check_kinds(self, kinds: Sequence[tuple[str, ...]]) -> None:
-        names = self.uses.protected
-        two_values(names[0], kinds)
-        if len(kinds) > MOST_CLASSES:
-            raise InputError(
-                f"`{'attribute' if self.uses.attribute else 'label'}` must take at most {MOST_CLASSES} values, got "
-                f"{len(kinds):,} of {' / '.join(names)}.",
-                "cut it into classes, and train or ask the model for those.",
-            )
 
     @cached_property
     def outcomes(self) -> tuple[list[Array], list[str]]:
         """The labels of the rows at which the attack guesses, as class numbers, and the classes."""
         parts = [table.column(self.uses.label, "category") for table in self.rows]
         codes, kinds = counterfactuals.encode(_together(parts))
+        check_kinds("label", [self.uses.label], kinds)
         if self.uses.classes is not None:
             codes, kinds = _listed(codes, kinds, self.uses.classes, self.uses.label)
         return np.split(codes, np.cumsum([len(part) for part in parts])[:-1]), [kind[0] for kind in kinds]
@@ -264,6 +255,16 @@ class Read:
             own = self.rows[0].column(name)
             columns[name] = texts.astype(object) if own.dtype == object else texts.astype(np.float64).astype(own.dtype)
         return columns
+
+
+def check_kinds(field: str, names: Sequence[str], kinds: Sequence[tuple[str, ...]]) -> None:
+    """Refuse a column of one value, or of more values than a proxy can learn."""
+    two_values(names[0], kinds)
+    if len(kinds) > MOST_CLASSES:
+        raise InputError(
+            f"`{field}` must take at most {MOST_CLASSES} values, got {len(kinds):,} of {' / '.join(names)}.",
+            "cut it into classes, and train or ask the model for those.",
+        )
 
 
 def _listed(codes: Array, kinds: Sequence[Any], classes: list[str], label: str) -> tuple[Array, list[tuple[str, ...]]]:
