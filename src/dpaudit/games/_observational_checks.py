@@ -26,7 +26,9 @@ FRESH = _assumed(
     tested_by=("blind-values",),
 )
 INDEPENDENT = _assumed(
-    "independent-values", "given the rest of the records, true values of different units are independent of each other"
+    "independent-values",
+    "given the rest of the records, true values of different units are independent of each other",
+    tested_by=("rows-hang-together", "placebo-rows"),
 )
 WITHIN_UNIT = _assumed(
     "independent-within-unit",
