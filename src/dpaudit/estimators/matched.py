@@ -48,11 +48,12 @@ PROXY_RIGHT = Assumption(
     id="proxy-right",
     sentence="the proxy knows how likely each value is, given everything that the model could know without the row",
     answered_by="auditor",
-    tested_by=("proxy-on-placebo",),
+    tested_by=("proxy-on-placebo", "placebo-given"),
     theory="theory:placebo#proxy",
 )
 PROXY_OFF = replace(
     PROXY_RIGHT,
+    tested_by=(),
     id="proxy-off",
     sentence="the proxy's probabilities are off by at most {tau:g} in total variation, on average over the rows",
     theory="theory:placebo#tau",
@@ -74,8 +75,11 @@ METHODS = {
 }
 PROOFS = {"either": "theory:placebo#either", "matched": "theory:placebo#matched", "proxy": "theory:placebo#proxy"}
 SIZE = "{rows:,} rows that were trained on, {placebo:,} placebo rows"
-SHARES = "{count} shares of the guesses, fixed in advance"
-PATH = "{numbers} numbers of guesses, calibrated as one path"
+SPENT_ON = {
+    "matched": "{count} shares of the guesses, fixed in advance",
+    "proxy": "{numbers} numbers of guesses, calibrated as one path",
+    "either": "{count} shares of the guesses, fixed in advance; {numbers} numbers of guesses, calibrated as one path",
+}
 FEWEST = 20
 """Guesses at the smallest share."""
 CAP = 12.0
@@ -275,8 +279,7 @@ def _rests(form: str, kappa: float, tau: float = 0.0) -> Assumption:
 
 def _selection(form: str, rows: int) -> str:
     """What the error probability was spent on."""
-    names = {"matched": SHARES, "proxy": PATH, "either": f"{SHARES}; {PATH}"}
-    return filled(names[form], {"count": len(ranks_of(rows)), "numbers": len(GuessPath().ranks(rows))})
+    return filled(SPENT_ON[form], {"count": len(ranks_of(rows)), "numbers": len(GuessPath().ranks(rows))})
 
 
 def _bound(

@@ -25,7 +25,7 @@ ONE_ROW_A_UNIT = Assumption(
     id="one-row-per-unit",
     sentence="no two rows belong to the same unit",
     answered_by="data holder",
-    tested_by=("rows-hang-together", "placebo-rows"),
+    tested_by=("rows-hang-together",),
     theory="theory:adjacency#units",
 )
 FAIR_COINS = Check(

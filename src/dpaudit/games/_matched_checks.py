@@ -38,21 +38,6 @@ GIVEN = Check(
     on_missing="withhold",
     theory="theory:placebo#what-may-serve",
 )
-PLACEBO = Check(
-    id="placebo-rows",
-    passed=(
-        "Control passed: the same attack on {placebo:,} rows that the model never saw, a random half of them in the "
-        "part of the training rows, finds nothing (p = {p_value:p}; refuted at {level:g})."
-    ),
-    refuted=(
-        "Control refuted: the same attack on {placebo:,} rows that the model never saw, a random half of them in the "
-        "part of the training rows, seems to find a leak where there is none (p = {p_value:p}; refuted at {level:g})."
-    ),
-    not_run="Control not tried: there are no rows that the model never saw.",
-    refutes=("independent-values", "one-row-per-unit"),
-    level=0.05,
-    theory="theory:placebo#matched",
-)
 RECOGNITION = Check(
     id="recognition",
     measured=(
@@ -85,16 +70,17 @@ TOGETHER = Check(
 REDRAWN = Check(
     id="redrawn-values",
     passed=(
-        "Control passed: of a model that was trained on re-drawn values, the same attack finds nothing (p = "
-        "{p_value:p}; refuted at {level:g}). That model recognised no row beyond its value."
+        "Control passed: a model that was trained on values drawn anew tells nothing of the true ones "
+        "(p = {p_value:p}; refuted at {level:g}). That proves nothing of the audited model, which is another one."
     ),
     refuted=(
-        "Control refuted: of a model that was trained on re-drawn values, the same attack finds more than the values "
-        "can have leaked (p = {p_value:p}; refuted at {level:g}). The model recognises rows that it was trained on."
+        "Control refuted: a model that was trained on values drawn anew, and can know nothing of the true ones, is "
+        "right about the training rows more often than about others (p = {p_value:p}; refuted at {level:g}). Such training "
+        "recognises its rows, so what the attack finds is not a leak of values alone."
     ),
     not_run=(
         "Control not tried: whether the model recognises rows that it was trained on, beyond their values, can be "
-        "tested by training once more on re-drawn values: `redrawn=`."
+        "tested by training once more on values drawn anew: `redrawn=`."
     ),
     remedy="A random hold-out (`held_out=`) gives a bound for whole records, which needs none of this.",
     refutes=("no-recognition", "proxy-or-no-recognition", "same-source"),

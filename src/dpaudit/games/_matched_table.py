@@ -50,14 +50,11 @@ class Read:
         Class numbers of each table in turn, or `numbers`, its numbers.
     kinds
         What each class stands for; of a number its tenths.
-    redrawn
-        The columns of re-drawn values.
     """
 
     uses: Uses
     rows: tuple[Table, ...]
     learning: Table | None
-    redrawn: list[str]
     seed: int
     left_out: int = 0
 
@@ -83,11 +80,9 @@ class Read:
 
     @cached_property
     def classes(self) -> tuple[list[Array], list[tuple[str, ...]]]:
-        """Class numbers of every table, then of the re-drawn values; and what each class stands for."""
+        """Class numbers of every table, and what each class stands for."""
         tables = [*self.rows, *([] if self.learning is None else [self.learning])]
         parts = [[table.column(name, "category") for table in tables] for name in self.uses.protected]
-        for part, name in zip(parts, self.redrawn, strict=False):
-            part.append(self.rows[0].column(name, "category"))
         codes, kinds = counterfactuals.encode(*(_together(part) for part in parts))
         check_kinds("attribute" if self.uses.attribute else "label", self.uses.protected, kinds)
         if self.uses.classes is not None and not self.uses.attribute:
@@ -231,15 +226,6 @@ class Read:
         (name,) = self.uses.protected
         return [_tenth(law, table.column(name, "number")) for table, law in zip(self.rows, self.law, strict=True)]
 
-    def retrained(self, source: Any) -> tuple[Array, Categorical, Categorical]:
-        """Re-drawn values of the training rows, and what the model that was trained on them says of both tables."""
-        if self.number:
-            values = _tenth(self.law[0], self.rows[0].column(self.redrawn[0], "number"))
-        else:
-            values = self.classes[0][-1]
-        target, on_placebo = self.target(source)
-        return values, target, on_placebo
-
     def drawn(self) -> dict[str, Array]:
         """Values of the training rows, drawn from the proxy: a column for each protected one."""
         rng = stream(self.seed, "redrawn values")
@@ -314,7 +300,7 @@ class Found:
 
     audited: Rows
     placebo: Rows | None
-    redrawn: tuple[Array, Categorical, Categorical] | None
+    redrawn: list[Categorical] | None
     unit: str
     source: dict[str, Any]
 
@@ -323,39 +309,29 @@ def read(
     table: Any, *, counterfactual: Any, placebo: Any, held_out: Any, protect: str, redrawn: Any, **settings: Any
 ) -> Found:
     """Read the tables, ask the models, and train a proxy where rows for one are given."""
-    control = _control(redrawn)
     asked_of = {"counterfactual": counterfactual, "placebo": placebo, "held_out": held_out}
-    found, tables = _read(table, control=control, whole=protect == "record", **asked_of, **settings)
+    found, tables = _read(table, redrawn=redrawn, whole=protect == "record", **asked_of, **settings)
     proxied = found.learning is not None or counterfactual is not None
     rows = found.tables(proxied)
-    if control and len(rows) < 2:
+    if redrawn is not None and len(rows) < 2:
         raise InputError("`redrawn` needs rows that the model never saw to compare with: give `placebo`.")
     named = [models.file_of(source, found.uses.folder) for source in (found.uses.target, counterfactual)]
-    named.append(models.file_of(control.get("target"), found.uses.folder))
+    named.append(models.file_of(redrawn, found.uses.folder))
     besides = [tables.unseen, None if tables.halved else tables.learning]
     return Found(
         audited=rows[0],
         placebo=rows[1] if len(rows) > 1 else None,
-        redrawn=found.retrained(control["target"]) if control else None,
+        redrawn=None if redrawn is None else found.target(redrawn),
         unit=unit_word(found.uses.unit),
         source={
             **found.uses.words(),
             "proxy": _words_of_proxy(counterfactual, tables, found),
-            "redrawn": str(redrawn) if control else None,
+            "redrawn": None if redrawn is None else str(redrawn),
             "sample": settings["sample"],
             "left_out": found.left_out,
             "files": digests(tables.audited, *named, *besides),
         },
     )
-
-
-def _control(redrawn: Any) -> dict[str, Any]:
-    """The setting of the control of re-drawn values; empty without it."""
-    if redrawn is None:
-        return {}
-    if not isinstance(redrawn, dict) or set(redrawn) != {"target", "values"}:
-        raise InputError(f'`redrawn` must be {{ target = "...", values = "..." }}, got {redrawn!r}.')
-    return {"target": redrawn["target"], "values": listed("redrawn.values", redrawn["values"])}
 
 
 def _words_of_proxy(counterfactual: Any, tables: Tables, found: Read) -> str:
@@ -370,7 +346,7 @@ def _read(
     counterfactual: Any,
     placebo: Any,
     held_out: Any,
-    control: dict[str, Any],
+    redrawn: Any,
     whole: bool,
     sample: int | None,
     folder: str,
@@ -386,14 +362,13 @@ def _read(
     if whole and counterfactual is None and not uses.features:  # then the model's own belief is the score
         tables = replace(tables, learning=None, halved=False)
     uses.check(tables.learning is not None)
-    redrawn = control.get("values", [])
-    if control and len(redrawn) != len(uses.protected):
-        raise InputError(f"`redrawn.values` must name {len(uses.protected)} columns, got {len(redrawn)}.")
+    if isinstance(redrawn, dict):
+        raise InputError(f"`redrawn` must be a model or columns of its probabilities, got {redrawn!r}.")
     how = {"unit": uses.unit, "seed": seed}
-    also = columns_of(control.get("target"))
-    audited = _sampled(tables.audited, "table", [*uses.needed, *redrawn, *also], sample, **how)
+    also = columns_of(redrawn)
+    audited = _sampled(tables.audited, "table", [*uses.needed, *also], sample, **how)
     if tables.unseen is None:
-        return Read(uses=uses, rows=(audited,), learning=None, redrawn=redrawn, seed=seed), tables
+        return Read(uses=uses, rows=(audited,), learning=None, seed=seed), tables
     names = [*uses.needed, *also, *marks(tables.unseen, uses)]
     if tables.halved:
         pool = _sampled(tables.unseen, tables.named, names, None if sample is None else 2 * sample, **how)
@@ -404,7 +379,7 @@ def _read(
             known = [*uses.rest, *uses.protected, *given(uses.unit)]
             learning = _sampled(tables.learning, PROXY_ROWS, known, sample, **how)
     learning, unseen, left_out = _apart(tables, uses, learning, unseen, audited)
-    found = Read(uses=uses, rows=(audited, unseen), learning=learning, redrawn=redrawn, seed=seed, left_out=left_out)
+    found = Read(uses=uses, rows=(audited, unseen), learning=learning, seed=seed, left_out=left_out)
     return found, tables
 
 
@@ -441,7 +416,7 @@ def write_redrawn(table: Any, to: Path, *, protect: str, **settings: Any) -> Pat
     import pyarrow as pa
     from pyarrow import parquet
 
-    found, tables = _read(table, control={}, whole=protect == "record", sample=None, **settings)
+    found, tables = _read(table, redrawn=None, whole=protect == "record", sample=None, **settings)
     written = tables.audited.data.to_table()
     for name, column in found.drawn().items():
         kind = written.schema.field(name).type

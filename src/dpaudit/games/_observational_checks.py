@@ -28,7 +28,7 @@ FRESH = _assumed(
 INDEPENDENT = _assumed(
     "independent-values",
     "given the rest of the records, true values of different units are independent of each other",
-    tested_by=("rows-hang-together", "placebo-rows"),
+    tested_by=("rows-hang-together",),
 )
 WITHIN_UNIT = _assumed(
     "independent-within-unit",

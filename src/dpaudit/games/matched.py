@@ -50,19 +50,18 @@ ZERO_RUN = "without a random hold-out, whole records are audited by `[game.zero_
 
 @dataclass(frozen=True, eq=False)
 class Retrained:
-    """A model of the same recipe, trained once on the audited rows with values re-drawn from the proxy.
+    """A model of the same recipe, trained once on the audited rows with values that were drawn anew from the proxy.
+
+    It can have learnt nothing of the true values, so what the attack finds of them is recognition, and no leak.
 
     Attributes
     ----------
-    values
-        The values that it was trained on (`MatchedRows.redraw`).
     target
         What it says of every value of the audited rows.
     on_placebo
         What it says of every value of the placebo rows.
     """
 
-    values: Any
     target: Categorical
     on_placebo: Categorical
 
@@ -116,7 +115,6 @@ class MatchedRows:
     )
     checks: ClassVar[tuple[Check, ...]] = (
         checks.GIVEN,
-        checks.PLACEBO,
         checks.RECOGNITION,
         checks.TOGETHER,
         checks.REDRAWN,
@@ -163,7 +161,6 @@ class MatchedRows:
             raise InputError("`redrawn` needs `placebo` rows and a proxy to compare with.")
         for name, rows in (("target", self.audited), ("on_placebo", self.placebo)):
             replace(rows, target=getattr(redrawn, name))  # its rows and classes
-        replace(self.audited, values=redrawn.values)
 
     # ---------------------------------------------------------------------------------------------------- from a table
 
@@ -228,8 +225,8 @@ class MatchedRows:
         margin
             By how many log-odds training rows may be guessed better than others without a leak.
         redrawn
-            A control: `{ target = "...", values = "..." }`, a model trained once on re-drawn values, and the column of
-            them in `table`. `games.redrawn_values` writes that column.
+            A control: a model, or the columns of its probabilities, that was trained once by the same recipe on the
+            training rows with values drawn anew. `games.redrawn_values` writes such values.
         sample
             Read about this many rows of each table, drawn at random: for tables that do not fit into memory.
         folder, seed
@@ -421,34 +418,20 @@ class _Taken:
     # -------------------------------------------------------------------------------------------------------- controls
 
     def _controls(self) -> tuple[Control, ...]:
-        alone = 0 if self.placebo is None else len(self.placebo)
         # a label bound that is withheld is no reason to withhold the bound for whole records
         then = "warn" if self.game.held_out_at_random else "withhold"
-        halves = Control(check=checks.PLACEBO, evidence=partial(_made, self._halves), numbers={"placebo": alone})
         redrawn = Control(check=replace(checks.REDRAWN, on_refuted=then), evidence=partial(_made, self._redrawn))
         numbers = {"shares": SHARES, "planted_epsilon": PLANTED_EPSILON, "largest": SHARES[-1]}
         seen = Control(check=checks.SEEN, evidence=self._planted, kind=PLANTED, numbers=numbers)
-        return halves, redrawn, seen
-
-    def _halves(self) -> MatchedScores | None:
-        """Placebo rows alone, a random half of them in the part of the audited ones."""
-        if self.placebo is None or len(self.placebo) < 2:
-            return None
-        order = stream(self.seed, "halves of the placebo rows").permutation(len(self.placebo))
-        one, other = (np.sort(part) for part in np.array_split(order, 2))
-        return self._scores(guesses(self.placebo.at(one)), guesses(self.placebo.at(other), elsewhere=True))
+        return redrawn, seen
 
     def _redrawn(self) -> MatchedScores | None:
-        """The attack on the model that was trained on re-drawn values; placebo values are drawn from the proxy, too."""
+        """Guesses at the true values by the model that was trained on others."""
         found = self.game.redrawn
         if found is None or self.placebo is None:
             return None
-        assert self.placebo.counterfactual is not None
-        drawn = self.placebo.counterfactual.sample(stream(self.seed, "redrawn values of placebo rows"))
-        audited = replace(
-            self.audited, values=np.asarray(found.values)[self.of_audited], target=found.target.at(self.of_audited)
-        )
-        alone = replace(self.placebo, values=drawn, target=found.on_placebo.at(self.of_placebo))
+        audited = replace(self.audited, target=found.target.at(self.of_audited))
+        alone = replace(self.placebo, target=found.on_placebo.at(self.of_placebo))
         return self._scores(guesses(audited), guesses(alone, elsewhere=True))
 
     def _planted(self) -> tuple[MatchedScores, ...]:
@@ -520,8 +503,7 @@ def redrawn_values(table: Any, *, to: str | Path, **settings: Any) -> Path:
     The columns are called as the protected ones, with " redrawn" at the end. Train the audited recipe on the written
     rows with that column in the place of the true one, and give that model to the audit:
 
-        table = "redrawn.parquet"
-        redrawn = { target = "retrained.onnx", values = "label redrawn" }
+        redrawn = "retrained.onnx"
 
     Such a model can have learnt nothing of the true values. If the attack finds a leak in it all the same, the model
     recognises rows that it was trained on (theory:placebo#redrawn).
