@@ -75,8 +75,8 @@ REDRAWN = Check(
     ),
     refuted=(
         "Control refuted: a model that was trained on values drawn anew, and can know nothing of the true ones, is "
-        "right about the training rows more often than about others (p = {p_value:p}; refuted at {level:g}). Such training "
-        "recognises its rows, so what the attack finds is not a leak of values alone."
+        "right about the training rows more often than about others (p = {p_value:p}; refuted at {level:g}). Such "
+        "training recognises its rows, so what the attack finds is not a leak of values alone."
     ),
     not_run=(
         "Control not tried: whether the model recognises rows that it was trained on, beyond their values, can be "
