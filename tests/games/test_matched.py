@@ -152,6 +152,7 @@ def test_parts_of_the_planted_control_grow(game):
     assert all(np.array_equal(part.scores[~part.audited], own.scores[~own.audited]) for part in control.parts)
 
 
+# theory:placebo#substitute
 def test_a_random_hold_out_is_about_whole_records(game):
     held = replace(game, held_out_at_random=True)
     assert (held.relation, held.evidence_type) == (Relation.SUBSTITUTE, CanaryScores)
@@ -200,6 +201,7 @@ def test_whole_records_alone(game):
     assert "zero_run" in problem.value.hint
 
 
+# theory:placebo#redrawn
 def test_a_model_of_redrawn_values(game):
     values = game.redraw(7)
     assert values.max() == 2
