@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from dpaudit import _binomial, accounting, estimators, gdp_epsilon, mechanisms
-from dpaudit.estimators import analyses, canaries, thresholds
+from dpaudit import MatchedScores, _binomial, accounting, estimators, gdp_epsilon, mechanisms
+from dpaudit.estimators import analyses, canaries, matched, matched_results, thresholds
+from dpaudit.estimators.conditional import Stratified, least_beyond
+from dpaudit.games import _matched_checks
 from dpaudit.testing import calibration, ground_truth
 from dpaudit.tradeoff import (
     ApproximateDP,
@@ -400,6 +402,102 @@ def test_answers():
     for queries, words in ((2, "2 answers: joint {}, sum {};"), (50, "50 answers: {} against {}.")):
         joint = ground_truth.LatentBit(queries=queries).joint_divergence(2.0)
         assert (joint, queries * one) == printed("private-prediction#composition", words)
+
+
+def guesses_at(rows, *, chance=0.5, values=2):
+    """Right guesses at so many audited rows, no placebo rows."""
+    of = {"scores": np.ones(rows), "right": np.ones(rows, dtype=bool), "audited": np.ones(rows, dtype=bool)}
+    return MatchedScores(**of, chance=np.full(rows, chance), values=values, relation="label")
+
+
+def test_how_often_a_guess_may_be_right():
+    """theory:placebo#lemma"""
+    expected = printed("placebo#lemma", "Epsilon 1: h(0.5) = {}, h(0.1) = {}, h(0.9) = {} (")
+    for chance, value in zip((0.5, 0.1, 0.9), expected, strict=True):
+        one = matched.AgainstProxy.of_audited(guesses_at(1, chance=chance), 0.05)
+        assert one.p_value(1.0, matched.NONE) == value
+
+
+def test_right_guesses_that_delta_adds():
+    """theory:placebo#delta"""
+    place = "placebo#delta"
+    k, delta = 100, 0.04
+    right, allowed = printed(place, "is right with probability {}, where delta/(1 + e^epsilon) would allow {}.")
+    assert 1.0 / k + matched.mean_excess(guesses_at(1, values=k), delta) == right
+    assert 1.0 / k + _binomial.excess(1, 0.0, delta) == allowed
+    for words, delta, k in (
+        ("delta = 1e-5, k = 2: d = {}, paid {};", 1e-5, 2),
+        ("delta = 1e-4, k = 2: d = {}, paid {};", 1e-4, 2),
+        ("delta = 1e-3, k = 10: d = {}, paid {} (", 1e-3, 10),
+    ):
+        found = matched.forgiven_guesses(guesses_at(2000, values=k), delta, 0.05)
+        assert (found.guesses, found.slack) == printed(place, words)
+
+
+def test_epsilons_at_which_a_mu_is_tested():
+    """theory:placebo#mu"""
+    expected = printed("placebo#mu", "e_mu = {}, {}, {} at mu = 0.5, 1, 2")
+    found = [matched.least_epsilon(guesses_at(2000), Gaussian(mu), 0.05) for mu in (0.5, 1.0, 2.0)]
+    assert tuple(found) == expected
+
+
+def test_guesses_of_two_tables():
+    """theory:placebo#conditional"""
+    place = "placebo#conditional"
+    words = "(C, r, C0, r0) = (9, 10, 5, 10): p = {}, {}, {} at epsilon 0, 1, 2."
+    one = Stratified([9], [10], [5], [10])
+    assert tuple(one.p_value(epsilon) for epsilon in (0.0, 1.0, 2.0)) == printed(place, words)
+
+    def bound(found, level):
+        return _binomial.bisect(lambda epsilon: found.p_value(epsilon) <= level, cap=12.0)[0]
+
+    shown = printed(
+        place,
+        "level 0.05: (9, 10, 5, 10) shows {}; (90, 100, 50, 100) shows {}; (900, 1000, 500, 1000) shows {}; "
+        "(115, 125, 94, 192) shows {}; at level 0.01 (120, 125, 93, 192) shows {}.",
+    )
+    counts = [(9, 10, 5, 10), (90, 100, 50, 100), (900, 1000, 500, 1000), (115, 125, 94, 192), (120, 125, 93, 192)]
+    levels = (0.05, 0.05, 0.05, 0.05, 0.01)
+    found = [bound(Stratified(*([n] for n in four)), level) for four, level in zip(counts, levels, strict=True)]
+    assert tuple(found) == shown
+    two = Stratified([80, 10], [90, 40], [50, 6], [100, 60])
+    words = "(80, 90, 50, 100) and (10, 40, 6, 60): p = {}, {}, {} at epsilon 0, 1, 1.5;"
+    assert tuple(two.p_value(epsilon) for epsilon in (0.0, 1.0, 1.5)) == printed(place, words)
+    words = "the bound is {} at level 0.05 and {} at level 0.01"
+    assert (bound(two, 0.05), bound(two, 0.01)) == printed(place, words)
+
+
+def test_shares_of_placebo_rows():
+    """theory:placebo#matched"""
+    place = "placebo#matched"
+    assert matched.SPENT * 0.05 / (12 * (len(matched.ranks_of(2000)) - 1)) == pytest.approx(0.005 / 36)
+    for words, of in (
+        ("r0_g = {} at (m_g, r_g, m0_g) = (2000, 500, 2000),", (2000, 2000, 500)),
+        ("{} at (2000, 125, 2000),", (2000, 2000, 125)),
+        ("{} at (2000, 31, 2000),", (2000, 2000, 31)),
+        ("{} at (2000, 500, 500) (", (2000, 500, 500)),
+    ):
+        assert least_beyond(*of, 0.005 / 36) == printed(place, words, close=int)
+
+
+def test_guesses_that_a_proxy_may_miss():
+    """theory:placebo#tau"""
+    place = "placebo#tau"
+    small, large = (matched.AgainstProxy.of_audited(guesses_at(2000), 0.05, tau) for tau in (0.0005, 0.002))
+    words = "d = {} and {} for tau = 0.0005 at epsilon 0 and 1;"
+    assert tuple(small._missed(epsilon) for epsilon in (0.0, 1.0)) == printed(place, words, close=int)
+    words = "d = {}, {} and {} for tau = 0.002 at epsilon 0, 1 and 2"
+    assert tuple(large._missed(epsilon) for epsilon in (0.0, 1.0, 2.0)) == printed(place, words, close=int)
+
+
+def test_what_placebo_rows_resolve():
+    """theory:placebo#gate"""
+    place = "placebo#gate"
+    often, mostly = printed(place, "{}/sqrt(r0) at power 1/2, {}/sqrt(r0) at power 0.8")
+    exact = [2.0 * (special.ndtri(0.95) + special.ndtri(power)) for power in (0.5, 0.8)]
+    for found in (exact, [matched_results.HALF, _matched_checks.OFTEN], [_matched_checks.HALF, _matched_checks.OFTEN]):
+        assert found == [often, mostly]
+        assert (found[0] / 10.0, found[1] / 10.0) == printed(place, "{} and {} for r0 = 100.")
 
 
 READ = re.compile(r"(?:printed|row)\(\s*\"([a-z0-9-]+#[a-z0-9-]+)\"|place(?:, words)? = \"([a-z0-9-]+#[a-z0-9-]+)\"")
