@@ -163,7 +163,7 @@ def test_units(folder):
         counterfactual={"table": mixed},
         placebo="tomorrow.parquet",
         held_out=None,
-        control={},
+        redrawn=None,
         whole=False,
         sample=None,
         folder=str(folder),
