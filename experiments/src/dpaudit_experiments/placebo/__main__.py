@@ -22,7 +22,7 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, required=True, help="folder of the results")
     parser.add_argument("--group", choices=tuple(GROUPS), action="append", help="only these groups")
     parser.add_argument("--only", default="", help="only cells whose name holds this")
-    parser.add_argument("--games", type=int, help="games a cell, instead of as many as planned")
+    parser.add_argument("--games", type=int, help="at most so many games a cell, for a first look")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="folder of finished games; by default beside the public data")
@@ -55,7 +55,7 @@ def _play(name: str, told: argparse.Namespace, command: str, execution: Executio
     for cell in GROUPS[name].cells:
         if told.only not in cell.name:
             continue
-        count = told.games or (2 if told.quick else cell.games)
+        count = min(cell.games, told.games or (2 if told.quick else cell.games))
         for row in run_cell(cell, sizes, told.seed, execution, count):
             rows[cell.name] = row
             found = outcome_of(name, list(rows.values()), sizes=sizes, command=command)
