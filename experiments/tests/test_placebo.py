@@ -115,4 +115,4 @@ def test_power_can_fail(changes):
 
 def test_rows_are_json():
     cell = groups.GROUPS["null"].cells[0]
-    assert json.dumps(groups.row_of(cell, [[0.0, 0.0, 0.5, 0.0], [0.0, 1.0, 0.0, 1.0]]))
+    assert json.dumps(groups.row_of(cell, [[0.0, 0.0, 0.5, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0, 1.0]]))

@@ -29,9 +29,9 @@ def settings_of(world: World, folder: str) -> dict[str, Any]:
     return world.written(folder) | {"folder": folder}
 
 
-def audited(game: Any, seed: int) -> tuple[list[float], Any]:
+def audited(game: Any, seed: int, accept: tuple[str, ...] = ()) -> tuple[list[float], Any]:
     """The bound that an audit prints, 0 where there is none, and whether a control withheld it."""
-    found = da.audit(game, seed=seed, delta=0.0, execution=HERE)
+    found = da.audit(game, seed=seed, delta=0.0, accept=accept, execution=HERE)
     if found.outcome is Outcome.FAILED:
         raise RuntimeError(str(found))
     withheld = found.outcome is Outcome.WITHHELD
@@ -47,7 +47,7 @@ def by_default(world: World, seed: int) -> list[float]:
 
 def by_coins(world: World, seed: int) -> list[float]:
     """The older rule: coins decide between the value and one drawn from a proxy, which is believed (tau = 0)."""
-    return audited(coin_game(world), seed)[0]
+    return audited(coin_game(world), seed, accept=("counterfactual-right",))[0]
 
 
 def coin_game(world: World) -> games.Observational:

@@ -49,20 +49,28 @@ class Group:
 
 def run_cell(cell: Cell, sizes: Sizes, seed: int, execution: Execution, count: int) -> Iterable[dict[str, Any]]:
     """What the cell showed so far, after each chunk of games."""
-    seeds, began, found = distinct_seeds(seed, cell.name, count), time.perf_counter(), []
+    seeds, found = distinct_seeds(seed, cell.name, count), []
     for start in range(0, count, CHUNK):
-        found += execution.map(partial(cell.play, sizes), seeds[start : start + CHUNK], title=cell.name)
-        yield row_of(cell, found) | {"planned": cell.games, "seconds": round(time.perf_counter() - began, 1)}
+        found += execution.map(partial(_timed, cell.play, sizes), seeds[start : start + CHUNK], title=cell.name)
+        yield row_of(cell, found)
+
+
+def _timed(play: Callable[[Sizes, int], list[float]], sizes: Sizes, seed: int) -> list[float]:
+    """What a game measures, and its processor seconds."""
+    began = time.process_time()
+    return [*play(sizes, seed), time.process_time() - began]
 
 
 def row_of(cell: Cell, found: list[list[float]]) -> dict[str, Any]:
     """One line of the result."""
-    column = dict(zip(cell.measured, np.array(found).T, strict=True))
+    column = dict(zip((*cell.measured, "seconds"), np.array(found).T, strict=True))
     row: dict[str, Any] = {
         "cell": cell.name,
         "what": cell.what,
         "truth": cell.epsilon,
         "games": len(found),
+        "planned": cell.games,
+        "seconds": round(float(column["seconds"].sum()), 1),
         "withheld": int(column["withheld"].sum()),
         "median": statistics.median(column["epsilon"].tolist()),
         "largest": float(column["epsilon"].max()),
