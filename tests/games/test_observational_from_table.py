@@ -280,11 +280,12 @@ def test_gaps_and_strange_files_are_refused(folder, tmp_path):
     assert "did you mean `table`" in str(done.exception)
 
 
-def test_columns_of_many_texts_are_an_assumption(folder, tmp_path):
-    frame = pd.read_csv(folder / "train.csv").assign(zip=[f"z{n % 400}" for n in range(1500)])
+def test_columns_of_many_texts_are_encoded(folder, tmp_path):
+    frame = pd.read_csv(folder / "train.csv").assign(zip=[f"z{n % 400}" for n in range(1500)], sex=["f", "m"] * 750)
     frame.to_parquet(tmp_path / "train.parquet")
-    found = table(tmp_path, features=["a", "b", "zip"]).play(seed=1).only
-    assert "column 'zip' says nothing beyond its 100 most frequent of 400 values" in map(str, found.assumptions)
+    game = table(tmp_path, features=["a", "b", "zip", "sex"])
+    assert game.feature_names == ("a", "b", "sex = f", "sex = m", "zip (encoded)", "sex (encoded)")
+    assert not any(one.id == "rare-levels" for one in game.play(seed=1).only.assumptions)
 
 
 def test_functions_that_fail_are_failed_runs(folder, tmp_path):

@@ -12,6 +12,7 @@ from dpaudit import _validate as check
 from dpaudit import counterfactuals
 from dpaudit._validate import InputError
 from dpaudit.counterfactuals import Categorical
+from dpaudit.fitted import designs
 from dpaudit.inputs import models
 from dpaudit.inputs.tables import (
     Kind,
@@ -26,6 +27,8 @@ from dpaudit.inputs.tables import (
 )
 
 MOST_CLASSES = 50
+SPREAD = 20
+"""Texts of at most so many levels are a column a level for the blind baseline."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -177,13 +180,26 @@ class Sources:
             raise InputError(
                 f"`proxy.table` must have rows of every class, and has none of {' / '.join(missing[0])!r}."
             )
-        both = {name: np.concatenate([other.column(name), rows.column(name)]) for name in self.rest}
-        matrix, _ = numeric(both)
         place = np.array([kinds.index(kind) if kind in kinds else len(kinds) for kind in own])[codes]
-        distribution = counterfactuals.trained(
-            matrix[: len(other)], place, matrix[len(other) :], classes=len(kinds) + int(len(own) > len(kinds))
-        ).probabilities[:, : len(kinds)]  # classes that the audited table does not have are left out
-        return Categorical(distribution / distribution.sum(axis=1, keepdims=True))
+        found = designs.learnt(
+            other.columns(self.rest), place, rows.columns(self.rest), classes=len(kinds) + int(len(own) > len(kinds))
+        )[:, : len(kinds)]  # classes that the audited table does not have are left out
+        return Categorical(found / found.sum(axis=1, keepdims=True))
+
+    def known(
+        self, rows: Table, values: NDArray[np.int64], kinds: list[Kind]
+    ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+        """What the blind baseline looks at: numbers, few levels spread out, and many levels encoded out of fold."""
+        columns = rows.columns(self.rest)
+        spread = {name: column for name, column in columns.items() if not _many_levels(column)}
+        matrix, names = numeric(spread) if spread else (np.zeros((len(rows), 0)), [])
+        design = designs.Design.of(columns)
+        if design.category_names:
+            targets = (values[:, None] == np.arange(1, len(kinds))).astype(np.float64)
+            encoded = design.encoded(targets)
+            names = names + [f"{name} (encoded)" for name in design.category_names for _ in kinds[1:]]
+            matrix = np.concatenate([matrix, encoded.astype(np.float64)], axis=1)
+        return matrix, tuple(names)
 
     def words(self) -> dict[str, Any]:
         """Where the rows come from, for the record."""
@@ -199,6 +215,10 @@ class Sources:
             "features": self.features or None,
             "files": digests(self.table, named[0], named[1] or self.others),
         }
+
+
+def _many_levels(column: NDArray[Any]) -> bool:
+    return column.dtype == object and len({str(value) for value in column.tolist()}) > SPREAD
 
 
 def _constant(column: NDArray[Any], text: str) -> NDArray[Any]:

@@ -56,7 +56,7 @@ from dpaudit.games._observational_checks import (
 )
 from dpaudit.games._observational_table import Sources, class_numbers, numeric_features, ratio_a_row
 from dpaudit.games.game import RUNNER, Control, Play, Runner, plan_of
-from dpaudit.inputs.tables import RARE_LEVELS, Table, cut_columns, unit_word
+from dpaudit.inputs.tables import Table, unit_word
 
 Evidence = CanaryScores | MemberScores
 
@@ -131,7 +131,6 @@ class Observational:
         WITHIN_UNIT,
         LOG_RATIO,
         ONE_ROW_A_UNIT,
-        RARE_LEVELS,
     )
     checks: ClassVar[tuple[Check, ...]] = (BLIND_VALUES, COINS_ALONE, CALIBRATION, GIVEAWAYS)
 
@@ -275,7 +274,7 @@ class Observational:
             rows = sources.table.sample(sources.needed, sample, unit=unit, seed=seed)
             values, kinds = sources.values(rows)
             distribution = sources.distribution(rows, kinds)
-            matrix, names = rows.numeric(sources.rest)
+            matrix, names = sources.known(rows, values, kinds)
             return cls(
                 values=values,
                 counterfactual=distribution,
@@ -290,7 +289,6 @@ class Observational:
                 calibration_fraction=calibration_fraction,
                 population=rows.population if len(rows) < (rows.population or 0) else None,
                 plays=plays,
-                assumed=cut_columns(rows.columns(sources.rest)),
                 source={**sources.words(), "sample": sample},
             )
 
