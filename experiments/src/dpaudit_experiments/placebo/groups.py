@@ -21,6 +21,7 @@ from dpaudit_experiments.placebo.worlds import FULL, NULL, QUICK, Sizes
 
 CHUNK = 20
 """Games that are kept together: after a kill at most so many are played again."""
+CAUGHT = 0.9
 LEAST = {1.0: 0.65, 2.0: 1.55}
 """Median bounds that must be reached at these epsilons."""
 
@@ -86,7 +87,6 @@ def row_of(cell: Cell, found: list[list[float]]) -> dict[str, Any]:
     if "caught" in column:
         ran = column["control ran"] > 0.0
         row |= {"control_ran": int(ran.sum()), "caught": int(column["caught"].sum())}
-        row["caught_by_true_labels"] = int(column["caught by true labels"].sum())
         row["over_and_missed"] = int(((column["epsilon"] > cell.epsilon) & (column["caught"] == 0.0)).sum())
     return row
 
@@ -115,13 +115,13 @@ def null_judged(rows: Rows) -> Judged:
 
 
 def redrawn_judged(rows: Rows) -> Judged:
-    """Rates are reported: nothing was promised."""
+    """Rates are reported; of a model that recognises its rows by their features the control must find nine in ten."""
     words = "; ".join(
-        f"{row['cell']}: above 0 in {row['over']} of {row['games']} games, the control refutes {row['caught']} (on the "
-        f"true labels {row['caught_by_true_labels']})"
+        f"{row['cell']}: above 0 in {row['over']} of {row['games']} games, the control refutes {row['caught']}"
         for row in rows
     )
-    return said(True), _ready(rows, words)
+    missed = [row for row in rows if row["cell"].startswith("flags") and row["caught"] < CAUGHT * row["games"]]
+    return said(not missed), _ready(rows, words)
 
 
 def power_judged(rows: Rows) -> Judged:
@@ -164,6 +164,7 @@ def _adult(learner: str) -> Cell:
     return Cell(f"Adult, {learner}", what, 10, partial(played.adult_game, learner), played.WITH_NEVER_SEEN)
 
 
+FLAGS = "a model that says what it knows from elsewhere of the rows that it was trained on, and half of it of others"
 SMOOTH = "labels drawn anew from a distribution of the features"
 OWN = "labels drawn anew; each row has a part of the log-odds that only its own training label tells"
 KEPT = "the labels that the model was trained on, from a distribution of the features"
@@ -176,12 +177,14 @@ GROUPS = {
     ),
     "redrawn": Group(
         "Rows that were trained on, labels drawn anew",
-        "Nothing was promised: how often the label bound is above 0, and how often the control finds it.",
+        "How often the label bound is above 0 is reported; the control finds nine in ten models that recognise rows by "
+        "their features.",
         (
             _redrawn("boosted", "smooth", SMOOTH),
             _redrawn("k-NN", "smooth", SMOOTH),
             _redrawn("boosted", "own part", OWN),
             _redrawn("k-NN", "own part", OWN),
+            _redrawn("flags", "smooth", FLAGS),
             _redrawn("forest", "remembered", KEPT),
         ),
         redrawn_judged,

@@ -57,36 +57,47 @@ def people_with_a_law(known: int, fetched: bool) -> tuple[Columns, Array]:
     return columns, special.logit(np.clip(law, 0.02, 0.98))
 
 
-def people_of(law: str, rng: np.random.Generator, sizes: Sizes) -> tuple[Columns, Array, Array]:
-    """Some of those rows, labels to train on and labels to audit: one draw if `law` is "remembered", else two."""
+def people_of(law: str, rng: np.random.Generator, sizes: Sizes) -> tuple[Columns, Array, Array, Array]:
+    """Some of those rows, labels to train on and labels to audit (one draw if `law` is "remembered", else two), and
+    how likely the labels are."""
     columns, logits = people_with_a_law(sizes.known, sizes.fetched)
     chosen = rng.permutation(logits.size)[: sizes.rows + sizes.unseen]
     own = rng.normal(scale=OWN, size=chosen.size) if law == "own part" else 0.0
     rate = special.expit(logits[chosen] + own)
     taught = worlds.drawn(rate, rng)
     shown = taught if law == "remembered" else worlds.drawn(rate, rng)
-    return {name: column[chosen] for name, column in columns.items()}, taught, shown
+    return {name: column[chosen] for name, column in columns.items()}, taught, shown, rate
 
 
-def world_of(made: tuple[Columns, Array, Array], learner: str, seed: int, sizes: Sizes) -> World:
+def world_of(made: tuple[Columns, Array, Array, Array], learner: str, seed: int, sizes: Sizes) -> World:
     """The audited model was trained on the features of the first rows."""
-    columns, taught, shown = made
-    x, rows = worlds.as_matrix(columns), sizes.rows
-    (said,) = fitted(learner, seed, x[:rows], taught[:rows], x)
-    training, unseen = worlds.split(columns | {TODAY: said, LABEL: shown}, rows, sizes.unseen)
+    columns, taught, shown, rate = made
+    said = _said(learner, seed, columns, taught[: sizes.rows], rate)
+    training, unseen = worlds.split(columns | {TODAY: said, LABEL: shown}, sizes.rows, sizes.unseen)
     return World(training=training, unseen=unseen, keys={"features": list(columns)})
 
 
-def retrained(world: World, written: Any, learner: str, seed: int) -> World:
+def _said(learner: str, seed: int, columns: Columns, labels: Array, rate: Array) -> Array:
+    """What a model says of all rows that was trained on the first of them.
+
+    One that "flags" knows from elsewhere how likely labels are, says so of the rows that it was trained on, and holds
+    half of it back of all others: it has learnt no label, and recognises every row.
+    """
+    if learner == "flags":
+        return special.expit(special.logit(rate) * np.where(np.arange(rate.size) < labels.size, 1.0, 0.5))
+    x = worlds.as_matrix(columns)
+    (said,) = fitted(learner, seed, x[: labels.size], labels, x)
+    return said
+
+
+def retrained(world: World, made: tuple[Columns, Array, Array, Array], written: Any, learner: str, seed: int) -> World:
     """The same recipe, trained once on values that were drawn from the proxy."""
     from pyarrow import parquet
 
     drawn = parquet.read_table(written).column(f"{LABEL} redrawn").to_numpy().astype(np.int64)
-    known = {name: np.concatenate([table[name] for table in (world.training, world.unseen)]) for name in world.features}
-    x, rows = worlds.as_matrix(known), drawn.size
-    (said,) = fitted(learner, seed + 1, x[:rows], drawn, x)
-    training = world.training | {REDRAWN: said[:rows], f"{LABEL} redrawn": drawn}
-    return replace(world, training=training, unseen=world.unseen | {REDRAWN: said[rows:]})
+    said = _said(learner, seed + 1, made[0], drawn, made[3])
+    training = world.training | {REDRAWN: said[: drawn.size]}
+    return replace(world, training=training, unseen=world.unseen | {REDRAWN: said[drawn.size :]})
 
 
 # --------------------------------------------------------------------------------------------------------- labels leak
