@@ -20,15 +20,14 @@ columns are `apart`: those whose levels the audited rows do not share with the r
 as users of other tables. The law of the test is then kept from learning them. Of other columns it learns what their
 rows share, clusters too: then the proxy does as well, and the rest is tested.
 
-Measured (`python benchmarks/dependence.py 40`, the level with 200), 2,000 rows and laws of fitted trees. Independent
-rows of two classes, with real effects of ids of 50 and 400 levels: a p-value of at most .05, harmless or not, in .005
-of 200 games; of a number in .067 of 60, none of them a hit. Inside of the levels of a column that was learnt from
-other folds residuals agree less than by chance (mean inflation .74 of the 50 levels), so the test is a careful one
-there. Hits where rows share a draw, two classes, 40 games each: clusters of 20 in file order 1.00, in a column apart
-1.00, in a column that the law knows .13; of 30% of the rows, clusters of 20 in file order .98, apart 1.00, clusters
-of 5 apart .80, and **in file order only .25**; of 30% of the clusters of 5, in file order 1.00. Clusters that no
-column, no order and no neighbour shows are not seen. No hit proves nothing; and in a file that is sorted by its
-values every block is a hit.
+Measured (`python benchmarks/dependence.py 40`, the level with 200 and 60), 2,000 rows and laws of fitted trees. Of
+independent rows, with real effects of ids of 50 and 400 levels, a p-value of at most .05, harmless or not: .005 of 200
+games of two classes, .067 of 60 of a number. Inside of the levels of a column that was learnt from other folds
+residuals agree less than by chance (mean inflation .74 of the 50 levels), so there the test is a careful one.
+Hits where rows share a draw, two classes, 40 games each: clusters of 20 in file order 1.00, in a column apart 1.00, in
+a column that the law knows .13; of 30% of the rows, clusters of 20 in file order .98, apart 1.00, clusters of 5 apart
+.80, and in file order only .25; of 30% of the clusters of 5, in file order 1.00. Clusters that no column, no order and
+no neighbour shows are not seen, so no hit proves nothing. A file that is sorted by its values is a hit.
 """
 
 from __future__ import annotations

@@ -125,7 +125,9 @@ SUREST = 16
 SHOWN = 5
 FREQUENT = 5
 NARROW = 0.02
-NAME_THE_UNIT = "If a column says whose rows they are, name it as `unit`."
+NAME_THE_UNIT = (
+    "If a column says whose rows they are, name it as `unit`. If the file was merely sorted by its values, shuffle it."
+)
 
 
 # ------------------------------------------------------------------------------------------------------------- measured
