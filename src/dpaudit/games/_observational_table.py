@@ -188,9 +188,14 @@ class Sources:
 
     def known(
         self, rows: Table, values: NDArray[np.int64], kinds: list[Kind]
-    ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-        """What the blind baseline looks at: numbers, few levels spread out, and many levels encoded out of fold."""
+    ) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
+        """What the blind baseline looks at: numbers, few levels spread out, and many levels encoded out of fold.
+
+        None of no columns, or a second attempt would be paid for, which can say nothing.
+        """
         columns = rows.columns(self.rest)
+        if not columns:
+            return None, ()
         spread = {name: column for name, column in columns.items() if not _many_levels(column)}
         matrix, names = numeric(spread) if spread else (np.zeros((len(rows), 0)), [])
         design = designs.Design.of(columns)
