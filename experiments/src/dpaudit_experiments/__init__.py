@@ -7,6 +7,7 @@
 | `paper_002` | answers of private prediction |
 | `paper_003` | audits of a released model with known members and non-members |
 | `paper_004` | PANORAMIA: members of a released model against generated rows |
+| `placebo` | rows that the model never saw, as the control of observational audits |
 | `common` | what papers share: figures and outcomes, metrics, pictures, arrays that are kept |
 | `data` | public data sets, fetched once from packages and then read as files |
 
