@@ -420,6 +420,7 @@ def _withheld(played: Played, claim: UpperBound | None, settings: Settings, delt
     else:  # nothing is refuted: the evidence says nothing before somebody answers for what it rests on
         verdict = Verdict(outcome=Outcome.UNINFORMATIVE, detail=told[0].clause, numbers=told[0].fields, **common)
         rests = unique(one for result in told for one in _untested(result, played, settings))
+        left = _if_right(played, settings, delta)
         steps = (*steps, advice.untested(rests))
     shown = played.level_of_attempt(settings.confidence)
     return {
@@ -429,6 +430,13 @@ def _withheld(played: Played, claim: UpperBound | None, settings: Settings, delt
         "next_steps": steps,
         "figures": _figures(evidence, claim, (), (*played.results, *left), delta, shown),
     }
+
+
+def _if_right(played: Played, settings: Settings, delta: float) -> tuple[CheckResult, ...]:
+    """What a bound would be, were that right which nothing tested."""
+    how = {"delta": delta, "confidence": played.level(settings.confidence)}
+    each = [played.analysis.untested(played.analysis.usable(one), **how) for one in played.questions[0]]
+    return each[0] if len(each) == 1 else plays.merged_results(each)
 
 
 def _left(

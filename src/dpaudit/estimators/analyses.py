@@ -107,6 +107,8 @@ class Analysis:
     left
         `left(evidence, control, delta=, confidence=)`: what would be left, where a control refutes an assumption, at
         the least that it does not refute.
+    untested
+        `untested(evidence, delta=, confidence=)`: what a bound would be, were that right which nothing tested.
     planted_test
         `planted_test(parts, confidence=)`: the p-value of a planted leak and more numbers, where several leaks were
         planted or the null test is not the headline's; None: the null test.
@@ -129,6 +131,7 @@ class Analysis:
     notices: Callable[..., dict[str, float]] = lambda parts, level: {}
     results: Callable[..., tuple[CheckResult, ...]] = lambda evidence, bounds, **how: ()
     left: Callable[..., tuple[CheckResult, ...]] = lambda evidence, control, **how: ()
+    untested: Callable[..., tuple[CheckResult, ...]] = lambda evidence, **how: ()
     planted_test: Callable[..., tuple[float, dict[str, Any]]] | None = None
     needed: Callable[..., int | None] | None = None
 
@@ -354,6 +357,7 @@ ANALYSES = (
         declared=(GAUSSIAN_ASSUMPTION, canaries.SHIFT),
         beside=sensitivity_analysis.statements,
         results=sensitivity_analysis.results,
+        untested=sensitivity_analysis.untested,
         left=sensitivity_analysis.left,
     ),
     Analysis(
@@ -390,6 +394,7 @@ ANALYSES = (
             matched.PROXY_OFF,
         ),
         results=matched_results.results,
+        untested=matched_results.untested,
         planted_test=matched_results.planted_p_values,
     ),
     Analysis(

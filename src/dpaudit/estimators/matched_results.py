@@ -50,6 +50,14 @@ PARTS = Check(
     ),
     theory="theory:placebo#kappa",
 )
+IF_RIGHT = Check(
+    id="if-proxy-right",
+    measured=(
+        "Were the proxy right, epsilon would be at least {epsilon:down}; were it off by {more:g} in log-odds, "
+        "{by_kappa:down}; by {tau:g} in total variation on average, {by_tau:down}. Nothing tested it."
+    ),
+    theory="theory:placebo#tau",
+)
 Numbers = dict[str, Any]
 
 
@@ -64,6 +72,15 @@ def results(evidence: MatchedScores, bounds: Any, *, delta: float, confidence: f
     numbers |= notices([evidence])
     gate = CheckResult(check=PROXY, outcome=outcome, p_value=p_value, numbers=numbers, figure=_figure(evidence))
     return (gate, _two_bounds(evidence, delta, confidence))
+
+
+def untested(evidence: MatchedScores, *, delta: float, confidence: float) -> tuple[CheckResult, ...]:
+    """Without placebo rows: what the guesses would show, were the proxy right, or off by so much."""
+    curve = [_alone(evidence, delta, confidence, "proxy", tau=tau) for tau in TAUS]
+    line = [max(0.0, curve[0] - kappa) for kappa in KAPPAS]
+    numbers: Numbers = {"epsilon": curve[0], "more": KAPPAS[3], "by_kappa": line[3], "tau": TAUS[2], "by_tau": curve[2]}
+    numbers |= {"kappas": list(KAPPAS), "epsilon_by_kappa": line, "taus": list(TAUS), "epsilon_by_tau": curve}
+    return (CheckResult(check=IF_RIGHT, outcome="measured", numbers=numbers),)
 
 
 def notices(parts: Sequence[MatchedScores], level: float = 0.05) -> dict[str, float]:
@@ -83,13 +100,9 @@ def planted_p_values(parts: Sequence[MatchedScores], *, confidence: float) -> tu
 
 
 def _two_bounds(evidence: MatchedScores, delta: float, confidence: float) -> CheckResult:
-    def bound(form: str, **how: float) -> float:
-        found = epsilon_alone(evidence, delta=delta, confidence=confidence, form=form, **how)
-        return math.floor(1e6 * found) / 1e6
-
-    matched = bound("matched", kappa=0.0)
+    matched = _alone(evidence, delta, confidence, "matched", kappa=0.0)
     line = [max(0.0, matched - kappa) for kappa in KAPPAS]
-    curve = [bound("proxy", tau=tau) for tau in TAUS]
+    curve = [_alone(evidence, delta, confidence, "proxy", tau=tau) for tau in TAUS]
     numbers: Numbers = {
         "matched": max(0.0, matched - evidence.margin),
         "proxy": curve[0],
@@ -104,6 +117,11 @@ def _two_bounds(evidence: MatchedScores, delta: float, confidence: float) -> Che
         "epsilon_by_tau": curve,
     }
     return CheckResult(check=PARTS, outcome="measured", numbers=numbers)
+
+
+def _alone(evidence: MatchedScores, delta: float, confidence: float, form: str, **how: float) -> float:
+    found = epsilon_alone(evidence, delta=delta, confidence=confidence, form=form, **how)
+    return math.floor(1e6 * found) / 1e6
 
 
 def _figure(evidence: MatchedScores) -> Numbers:

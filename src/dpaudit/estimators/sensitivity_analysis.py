@@ -223,6 +223,17 @@ NOT_MEASURED = replace(
 )
 
 
+IF_RIGHT = Check(
+    id="if-counterfactual-right",
+    measured=(
+        "Were tau 0, epsilon would be at least {epsilon:down}; were it {tau:g}, {by_tau:down} (each a statement of its "
+        "own). Nothing tested it."
+    ),
+    theory="theory:observational#shift-curve",
+)
+SMALL_SHIFT = 0.001
+
+
 def rests_on_shift(evidence: CanaryScores) -> bool:
     """Whether counterfactual values were shown, so that tau is a question."""
     return any(one.id in ASSUMES_SHIFT for one in evidence.assumptions)
@@ -251,6 +262,14 @@ def results(
         if evidence.population is not None:
             found.append(_lost(evidence, epsilon, confidence))
     return tuple(found)
+
+
+def untested(evidence: CanaryScores, *, delta: float, confidence: float) -> tuple[CheckResult, ...]:
+    """What the coins would show, were the proxy right, or off by a little."""
+    how: dict[str, Any] = {"delta": delta, "confidence": confidence}
+    epsilon, less = (_floor(one) for one in epsilon_by_shift(evidence, shifts=(0.0, SMALL_SHIFT), **how))
+    numbers = {"epsilon": epsilon, "tau": SMALL_SHIFT, "by_tau": less}
+    return (CheckResult(check=IF_RIGHT, outcome="measured", numbers=numbers),)
 
 
 def shift_figure(evidence: CanaryScores, shifts: Sequence[float], *, delta: float, confidence: float) -> dict[str, Any]:
