@@ -266,10 +266,34 @@ def test_rows_that_hang_together_are_named(game):
     assert "user" in found.text or "successive" in found.text
     alone = replace(placebo, columns=None)
     assert MatchedRows(audited=audited, placebo=alone).play(seed=1).result("rows-hang-together").refuted
-    bare = replace(placebo, columns=None, marks=None)
-    assert MatchedRows(audited=audited, placebo=bare).play(seed=1).result("rows-hang-together").outcome == "not-run"
-    quiet = replace(placebo, values=rng.integers(0, 2, 600))
-    assert MatchedRows(audited=audited, placebo=quiet).play(seed=1).result("rows-hang-together").outcome == "passed"
+    bare = replace(placebo, columns=None, marks=None)  # the order of the file is still there
+    found = MatchedRows(audited=audited, placebo=bare).play(seed=1).result("rows-hang-together")
+    assert found.refuted
+    assert "successive" in found.text
+
+
+def test_what_rows_of_a_level_of_both_tables_share_is_an_effect_of_the_column():
+    """A column that no proxy was given: its effect shows in both tables alike, and nobody's rows hang together."""
+    rng = np.random.default_rng(3)
+
+    def rows(count, names):
+        town = rng.integers(0, 60, count)
+        values = (rng.random(count) < np.where(town % 2, 0.9, 0.1)).astype(int)
+        flat = Categorical(np.full(count, 0.5))
+        return Rows(values, flat, flat, columns={"x": rng.normal(size=count)}, marks={"town": names[town]})
+
+    here, there = np.arange(60), 100 + np.arange(60)
+    for names, outcome in ((here, "passed"), (there, "refuted")):
+        game = MatchedRows(audited=rows(800, here), placebo=rows(600, names))
+        assert game.play(seed=1).result("rows-hang-together").outcome == outcome
+
+
+def test_rows_without_dependence_pass():
+    rng = np.random.default_rng(3)
+    flat = Categorical(np.full(600, 0.5))
+    audited = Rows(rng.integers(0, 2, 800), Categorical(np.full(800, 0.5)), Categorical(np.full(800, 0.5)))
+    placebo = Rows(rng.integers(0, 2, 600), flat, flat, columns={"x": rng.normal(size=600)})
+    assert MatchedRows(audited=audited, placebo=placebo).play(seed=1).result("rows-hang-together").outcome == "passed"
 
 
 @pytest.mark.parametrize("held", [False, True])

@@ -58,7 +58,6 @@ TOGETHER = Check(
         "Control refuted: rows that share {column} are more alike than others (p = {p_value:p}; refuted at {level:g}), "
         "so they do not count as many."
     ),
-    not_run="Control not tried: no column, and no order of the rows, says which of them may hang together.",
     remedy=(
         "If column {column} says whose rows they are, name it as `unit`; if it says what they are, it belongs to "
         "`features`."
@@ -163,21 +162,21 @@ def together(audited: Rows, placebo: Rows, *, seed: int) -> CheckResult:
     """Whether placebo rows that share a column, or stand beside each other, are more alike than others.
 
     Their values are compared with what the known columns say of them, cross-fitted; without such columns, with the
-    proxy. Columns that the audited rows do not share with them (a user, a day) are no part of that.
+    proxy. Of columns only those are tested whose levels the audited rows do not share (a user, a day): what rows of a
+    shared level have in common is an effect of the column, which shows in both tables alike.
     """
     columns, marks = placebo.columns or {}, placebo.marks or {}
-    if not columns and not marks:
-        return CheckResult(check=TOGETHER, outcome="not-run")
+    apart = [*_apart(columns, audited.columns or {}), *_apart(marks, audited.marks or {})]
     if columns:
-        apart = dependence.unshared(columns, audited.columns or columns)
         values, classes = _merged(placebo)
-        residuals, chance = dependence.cross_fitted_residuals(columns, values, classes=classes, apart=apart, seed=seed)
+        known = [name for name in apart if name in columns]
+        residuals, chance = dependence.cross_fitted_residuals(columns, values, classes=classes, apart=known, seed=seed)
     else:
         residuals, chance = _residuals(placebo)
-    tested = list(dependence.groupings(columns, seed=seed)) if columns else []
-    if marks:
-        flat = np.zeros((len(placebo), 0))
-        tested += [one for one in dependence.groupings(marks, flat, seed=seed) if one.column or not columns]
+    order, flat = {"row": np.arange(len(placebo))}, np.zeros((len(placebo), 0))
+    tested = [*(dependence.groupings(columns, seed=seed) if columns else dependence.groupings(order, flat, seed=seed))]
+    tested += [one for one in dependence.groupings(marks, flat, seed=seed) if one.column] if marks else []
+    tested = [one for one in tested if not one.column or one.name in apart]
     found = dependence.hang_together(residuals, chance, tested, seed=seed)
     worst = found.worst
     named = worst is not None and worst.column
@@ -189,6 +188,13 @@ def together(audited: Rows, placebo: Rows, *, seed: int) -> CheckResult:
     }
     outcome = "refuted" if found.p_value <= (TOGETHER.level or 0.0) else "passed"
     return CheckResult(check=check, outcome=outcome, p_value=found.p_value, numbers=numbers)
+
+
+def _apart(columns: dict[str, Any], others: dict[str, Any]) -> list[str]:
+    """Columns whose levels the other rows do not share, or do not have."""
+    shared = {name: column for name, column in columns.items() if name in others}
+    found = dependence.unshared(shared, others) if shared else []
+    return [*found, *(name for name in columns if name not in others)]
 
 
 def _merged(rows: Rows) -> tuple[NDArray[np.int64], int]:

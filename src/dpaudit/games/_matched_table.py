@@ -217,7 +217,7 @@ class Read:
                     None if proxies is None else proxies[place],
                     None if self.uses.unit is None else table.column(self.uses.unit, "unit"),
                     table.columns(self.uses.rest),
-                    table.columns(marks(table, self.uses)) if place else None,
+                    table.columns(marks(table, self.uses)),
                 )
             )
         return found
@@ -366,10 +366,12 @@ def _read(
         raise InputError(f"`redrawn` must be a model or columns of its probabilities, got {redrawn!r}.")
     how = {"unit": uses.unit, "seed": seed}
     also = columns_of(redrawn)
-    audited = _sampled(tables.audited, "table", [*uses.needed, *also], sample, **how)
+    idle = [] if tables.unseen is None else marks(tables.unseen, uses)
+    in_both = [name for name in idle if name in tables.audited.names]
+    audited = _sampled(tables.audited, "table", [*uses.needed, *also, *in_both], sample, **how)
     if tables.unseen is None:
         return Read(uses=uses, rows=(audited,), learning=None, seed=seed), tables
-    names = [*uses.needed, *also, *marks(tables.unseen, uses)]
+    names = [*uses.needed, *also, *idle]
     if tables.halved:
         pool = _sampled(tables.unseen, tables.named, names, None if sample is None else 2 * sample, **how)
         learning, unseen = halves(pool, uses.unit, seed)
