@@ -35,6 +35,8 @@ import dpaudit
 ROOT = Path(dpaudit.__file__).parent
 UNIONS = {"Game", "Evidence", "Bound"}
 NAMES = "multi_run one_run prediction observational observational_coins zero_run panoramia evidence trained_runs"
+VALUES = ("evidence/types.py", "evidence/matched.py", "bounds/values.py", "bounds/verdict.py")
+"""Files of evidence and bounds."""
 GAMES = {*NAMES.split(), *NAMES.replace("_", "-").split()}
 """Names of games in audit files and records."""
 CLAIMS = {"UpperBound", "Verdict"}
@@ -80,7 +82,7 @@ def homes():
     """Every class of a game, evidence or bound, with the file that defines it and what it has."""
     found = {}
     for name, text in sources():
-        if name.startswith("games/") or name in ("evidence/types.py", "bounds/values.py", "bounds/verdict.py"):
+        if name.startswith("games/") or name in VALUES:
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.ClassDef) and _is_value(node):
                     found[node.name] = name, {_member(part) for part in node.body} - {None}

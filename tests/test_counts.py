@@ -22,12 +22,17 @@ CEILINGS = {
     "upward imports": 0,
 }
 FILES = {
-    "zero-run, a loss in a CSV": 30,
+    "zero-run, a loss in a CSV": 31,
     "multi-run, score(world, seed)": 26,
-    "PANORAMIA, a table": 29,
-    "observational, a table": 31,
+    "PANORAMIA, a table": 30,
+    "observational, a table": 37,
 }
-"""Files that a walk enters; the aim is 22, 16, 20 and 22."""
+"""Files that a walk enters; the aim is 22, 16, 20 and 22.
+
+The observational walk is that of guesses beside placebo rows since they are the default; coins alone walked 31. With the
+analysis of that evidence, what controls show no longer fits into one file with it (`estimators/controls.py`), which
+every walk with a control now enters, too: zero-run and PANORAMIA walked 30 and 29.
+"""
 
 
 def check(name, measured, ceiling):

@@ -45,12 +45,21 @@ def frame(rows=400):
 def told():
     """A call of each maker that succeeds."""
     rows, others = frame(), frame(500).assign(loss=1.0)
+    unseen = others.assign(age=others["age"] + 0.25, user_id=others["user_id"] + 1000)
     config = DPSGDConfig(noise_multiplier=4.0, steps=2, relation="substitute")
     x, y, canary = attacks.worst_case(config, records=20)
     return {
         "multi_run": {"score": score, "relation": "label", "runs": 3},
         "one_run": {"scores": scores, "canaries": 3, "relation": "add-remove"},
         "prediction": {"answers": answers, "classes": 2, "queries": 1, "trials": 3, "relation": "label"},
+        "observational": {
+            "table": rows,
+            "label": "clicked",
+            "target": "p",
+            "counterfactual": "q",
+            "placebo": unseen,
+            "features": ["age", "city"],
+        },
         "observational_coins": {"table": rows, "label": "clicked", "target": "p", "counterfactual": "q", "plays": 1},
         "zero_run": {"table": rows, "score": "score", "features": ["age", "city"]},
         "panoramia": {"members": rows, "loss": "loss", "generated": others, "leave_out": ["user_id", "member"]},
@@ -157,10 +166,10 @@ def test_what_is_no_parameter_cannot_be_given(told, key):
 # ---------------------------------------------------------------------------------------------------------- data frames
 
 
-@pytest.mark.parametrize("key", ["observational_coins", "zero_run", "panoramia", "evidence"])
+@pytest.mark.parametrize("key", ["observational", "observational_coins", "zero_run", "panoramia", "evidence"])
 def test_a_table_is_the_same_game_from_everywhere(told, key, tmp_path):
     first = next(iter(settings_of(MAKERS[key])))
-    for name in ("table", "members", "generated"):
+    for name in ("table", "members", "generated", "placebo"):
         if name in told[key]:
             told[key][name].to_parquet(tmp_path / f"{name}.parquet")
             told[key][name].to_csv(tmp_path / f"{name}.csv", index=False)

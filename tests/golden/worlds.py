@@ -1,5 +1,7 @@
 """Small systems whose audits are frozen: what leaks, the data, and guesses about them, all from fixed seeds."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import special
 from sklearn.linear_model import LogisticRegression
@@ -98,6 +100,60 @@ def amounts(learnt, rows=1500, seed=3):
 def whole_records(members=800, seed=4):
     """Training records whose labels the model is sure of, and fresh ones of which it is not."""
     return leaky_membership(np.random.default_rng(seed), members)
+
+
+def rows_of_model(rng, rows, epsilon=0.0, group=None):
+    """Rows of a model that knows the law of their labels, nearly; where it leaks, what randomised response released."""
+    x, label, distribution = _mixture(rows, rng)
+    keep = special.expit(epsilon)
+    released = np.where(rng.random(rows) < keep, label, 1 - label)
+    channel = np.where(np.arange(2) == released[:, None], keep, 1.0 - keep) * np.exp(0.3 * rng.normal(size=(rows, 2)))
+    law = counterfactuals.Categorical(distribution)
+    columns = dict(zip(("age", "visits", "minutes"), x.T, strict=True))
+    return games.Rows(label, counterfactuals.posterior(channel, law), law, group, columns)
+
+
+def matched(epsilon=3.0, rows=1500, others=1200, seed=12, **more):
+    """Labels of rows that a model was trained on, which it tells with `epsilon`, and of rows that it never saw."""
+    rng = np.random.default_rng(seed)
+    audited, unseen = rows_of_model(rng, rows, epsilon), rows_of_model(rng, others)
+    return games.MatchedRows(**{"audited": audited, "placebo": unseen, **more})
+
+
+def clustered(seed=13):
+    """Streets of 20 rows with one label each, which stand in no order: 40 draws that look like 800."""
+    rng = np.random.default_rng(seed)
+    street, flat = rng.permutation(np.repeat(np.arange(40), 20)), counterfactuals.Categorical(np.full(800, 0.5))
+    columns = {"age": rng.normal(size=800)}
+    unseen = games.Rows(rng.integers(0, 2, 40)[street], flat, flat, columns=columns, marks={"street": street})
+    return matched(placebo=unseen)
+
+
+def recognised(seed=14, rows=1500):
+    """A model of labels that were drawn anew: on rows of its training it knows their law, on others only the proxy's.
+
+    The proxy knows nothing of rows. So the model tells true labels of its training better, and has learnt none.
+    """
+    rng = np.random.default_rng(seed)
+    flat = counterfactuals.Categorical(np.full((rows, 2), 0.5))
+    tables = [replace(rows_of_model(rng, rows), counterfactual=flat) for _ in range(2)]
+    stranger = counterfactuals.posterior(np.exp(0.3 * rng.normal(size=(rows, 2))), flat)
+    again = games.Retrained(tables[0].target, stranger)
+    return games.MatchedRows(audited=tables[0], placebo=tables[1], redrawn=again)
+
+
+def copied(**more):
+    """Users with rows in both tables, and rows that were entered twice."""
+    game, copies = matched(**more), 40
+    audited, unseen = game.audited, game.placebo
+    columns = {name: column.copy() for name, column in unseen.columns.items()}
+    values = unseen.values.copy()
+    values[-copies:] = audited.values[:copies]
+    for name, column in columns.items():
+        column[-copies:] = audited.columns[name][:copies]
+    users = np.arange(len(audited)) // 2, len(audited) // 2 - 30 + np.arange(len(unseen)) // 2
+    unseen = replace(unseen, values=values, columns=columns, group=users[1])
+    return replace(game, audited=replace(audited, group=users[0]), placebo=unseen, unit="user")
 
 
 # ------------------------------------------------------------------------------------------------- members, given, made
