@@ -29,8 +29,8 @@ FILES = {
 }
 """Files that a walk enters; the aim is 22, 16, 20 and 22.
 
-The observational walk is that of guesses beside placebo rows since they are the default; coins alone walked 31. With the
-analysis of that evidence, what controls show no longer fits into one file with it (`estimators/controls.py`), which
+The observational walk is that of guesses beside placebo rows since they are the default; coins alone walked 31. With
+the analysis of that evidence, what controls show no longer fits into one file with it (`estimators/controls.py`), which
 every walk with a control now enters, too: zero-run and PANORAMIA walked 30 and 29.
 """
 

@@ -231,6 +231,72 @@ def observational_table():
         }
 
 
+# ----------------------------------------------------------------------------------- guesses beside rows never seen
+
+
+@case
+def matched():
+    """Labels with and without rows never seen, a claim, values drawn anew, users, and rows that chance held out."""
+    game, few = worlds.matched(), {"rows": 700, "others": 500}
+    claim = accounting.randomized_response(epsilon=1.0, classes=2, relation="label")
+    again = games.Retrained(game.audited.counterfactual, game.placebo.counterfactual)
+    held = worlds.matched(**few, held_out_at_random=True)
+    bare = {name: replace(getattr(held, name), counterfactual=None) for name in ("audited", "placebo")}
+    return {
+        "labels": audited(game, delta=0.0),
+        "labels, claim": audited(game, claim=claim),
+        "labels, claim accepted": audited(game, claim=claim, accept=_rests(game)),
+        "labels, delta": audited(worlds.matched(**few), delta=1e-3),
+        "labels, larger margin": audited(worlds.matched(**few, margin=0.5), delta=0.0),
+        "nothing leaks": audited(worlds.matched(epsilon=0.0, **few), claim=claim),
+        "drawn anew": audited(replace(game, redrawn=again), delta=0.0),
+        "drawn anew, refuted": audited(worlds.recognised(), delta=0.0),
+        "rows hang together": audited(worlds.clustered(), delta=0.0),
+        "users, copies": audited(worlds.copied(), delta=0.0),
+        "none never seen": audited(worlds.matched(placebo=None), delta=0.0),
+        "none never seen, accepted": audited(worlds.matched(placebo=None), delta=0.0, accept="proxy-right"),
+        "held out by chance": audited(held, delta=0.0),
+        "whole records": audited(replace(held, protect="record"), delta=0.0),
+        "whole records, no proxy": audited(replace(held, protect="record", **bare), delta=0.0),
+    }
+
+
+def _rests(game):
+    """Everything that its bounds rest on."""
+    return estimators.epsilon_from_matched(game.play(seed=1).only, delta=0.0).assumptions
+
+
+@case
+def matched_table():
+    """Half of the rows never seen for a proxy, predictions, users, a category and a number that a model takes."""
+    rng = np.random.default_rng(15)
+    parts = [worlds.rows_of_model(rng, rows, leak) for rows, leak in ((900, 3.0), (900, 0.0))]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, rows in zip(("rows", "others"), parts, strict=True):
+            frame = pd.DataFrame({**rows.columns, "clicked": np.where(rows.values == 1, "yes", "no")}).round(6)
+            frame["city"] = np.where(frame["minutes"] > 0.0, 1, 0)
+            frame["p_today"] = rows.target.probabilities[:, 1]
+            frame["p_before"] = rows.counterfactual.probabilities[:, 1]
+            frame["user_id"] = np.arange(len(frame)) // 2 + (0 if name == "rows" else 430)
+            frame.to_csv(Path(folder, f"{name}.csv"), index=False)
+        model = MODEL.replace("random_state=0", "random_state=1")  # a module of its own: files of one text share one
+        Path(folder, "model.py").write_text(model, encoding="utf-8")
+        told = {"label": "clicked", "target": "p_today", "placebo": "others.csv", "folder": folder, "seed": 1}
+
+        def audited_table(**more):
+            return audited(games.MatchedRows.from_table("rows.csv", **{**told, **more}), delta=0.0)
+
+        model = {"target": "model.py:model", "features": ["age", "city"]}
+        return {
+            "half for a proxy": audited_table(features=["age", "visits", "minutes"]),
+            "predictions": audited_table(counterfactual="p_before"),
+            "users, a sample": audited_table(counterfactual="p_before", unit="user_id", sample=400),
+            "held out by chance": audited_table(counterfactual="p_before", placebo=None, held_out="others.csv"),
+            "a category of a model": audited_table(**model, attribute="city"),
+            "a number of a model": audited_table(**model, attribute="age"),
+        }
+
+
 # ---------------------------------------------------------------------------------------------------- members, zero-run
 
 

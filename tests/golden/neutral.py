@@ -12,6 +12,7 @@ import numpy as np
 from dpaudit.record import Audits
 
 ARRAYS = ("present", "absent", "scores", "included", "member", "propensity", "baseline", "attack", "ids", "group")
+ARRAYS += ("chance", "right", "audited", "own")
 """Of evidence; None where a type has no such array, or none was given."""
 OUTCOMES = {"assumption refuted": "withheld"}
 """Words of a verdict that are to get another name."""
@@ -43,6 +44,18 @@ CHECKS = {
     "generated rows left out": ("baseline", "left_out"),
     "asserted divergence": ("asserted", "divergence"),
     "epsilon if asserted": ("asserted", "epsilon"),
+    "right, trained on": ("recognition", "trained"),
+    "right, never seen": ("recognition", "alone"),
+    "right, trained on, surest": ("recognition", "trained_surest"),
+    "right, never seen, surest": ("recognition", "alone_surest"),
+    "copies of training rows": ("repeated-rows", "copies"),
+    "rows of units in both tables": ("units-in-both", "left_out"),
+    "dependence of rows": ("rows-hang-together", "inflation"),
+    "leaks planted, p-values": ("planted-leak", "p_values"),
+    "epsilon beside rows never seen": ("two-bounds", "matched"),
+    "epsilon against the proxy": ("two-bounds", "proxy"),
+    "epsilon by recognition": ("two-bounds", "epsilon_by_kappa"),
+    "epsilon by error of the proxy": ("two-bounds", "epsilon_by_tau"),
 }
 """Neutral name of a number beside the bounds: where a record has it."""
 
@@ -158,7 +171,20 @@ def beside(audit):
         result = audit.result(check)
         if result is not None and result.numbers.get(key) is not None:
             found[name] = numbers(result.numbers[key])
-    return found | _attempts(audit) | _overlap(audit) | _comparisons(audit) | _columns(audit)
+    return found | _tests(audit) | _attempts(audit) | _overlap(audit) | _comparisons(audit) | _columns(audit)
+
+
+TESTS = {
+    "rows-hang-together": "p-value, dependence of rows",
+    "redrawn-values": "p-value, values drawn anew",
+    "proxy-on-placebo": "p-value, the proxy on rows never seen",
+}
+
+
+def _tests(audit):
+    """p-values of what may refute guesses beside rows that the model never saw; None where one was not run."""
+    seen = {result.check.id: result for result in audit.checks if result.check.id in TESTS}
+    return {TESTS[name]: numbers(result.p_value) for name, result in seen.items()}
 
 
 def _attempts(audit):
@@ -183,7 +209,7 @@ def _comparisons(audit):
     """The same system by other designs: pairs, and epsilon unless the real non-members were told apart."""
     found = {}
     for entry in audit.comparisons:
-        word = {"with-real": "real", "alone": "one-run"}[entry["id"]]
+        word = {"with-real": "real", "alone": "one-run", "label": "label"}[entry["id"]]
         found[f"comparison, {word} pairs"] = numbers(entry["sizes"]["rows"])
         found[f"comparison, {word} epsilon"] = numbers(entry["bound"].epsilon)
     return found
