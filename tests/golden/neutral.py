@@ -54,6 +54,7 @@ CHECKS = {
     "leaks planted, p-values": ("planted-leak", "p_values"),
     "epsilon beside rows never seen": ("two-bounds", "matched"),
     "epsilon against the proxy": ("two-bounds", "proxy"),
+    "epsilon, were the proxy right": ("if-proxy-right", "epsilon"),
     "epsilon by recognition": ("two-bounds", "epsilon_by_kappa"),
     "epsilon by error of the proxy": ("two-bounds", "epsilon_by_tau"),
 }

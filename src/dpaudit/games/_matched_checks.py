@@ -51,12 +51,12 @@ RECOGNITION = Check(
 TOGETHER = Check(
     id="rows-hang-together",
     passed=(
-        "Control passed: rows that share {tried} are no more alike than others (p = {p_value:p}; refuted at "
-        "{level:g}). That proves nothing: rows may hang together in a way that no column shows."
+        "Control passed: rows that might belong together ({tried}) are no more alike than others (p = {p_value:p}; "
+        "refuted at {level:g}). That proves nothing: rows may hang together in a way that no column shows."
     ),
     refuted=(
-        "Control refuted: rows that share {column} are more alike than others (p = {p_value:p}; refuted at {level:g}), "
-        "so they do not count as many."
+        "Control refuted: rows that belong together ({column}) are more alike than others (p = {p_value:p}; refuted at "
+        "{level:g}), so they do not count as many."
     ),
     remedy=(
         "If column {column} says whose rows they are, name it as `unit`; if it says what they are, it belongs to "
