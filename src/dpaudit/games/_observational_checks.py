@@ -76,8 +76,8 @@ COINS_ALONE = Check(
         "rows were given that the model never saw, which would tell the two apart."
     ),
     remedy=(
-        "Rows of the same source that the model never saw would test it: `[game.observational]` takes them as `placebo`. "
-        "A `shift` or `log_ratio` that you answer for gives a number without them."
+        "Rows of the same source that the model never saw would test it: `[game.observational]` takes them as "
+        "`placebo`. A `shift` or `log_ratio` that you answer for gives a number without them."
     ),
     refutes="counterfactual-right",
     on_missing="withhold",

@@ -181,30 +181,17 @@ class Sources:
                 f"`proxy.table` must have rows of every class, and has none of {' / '.join(missing[0])!r}."
             )
         place = np.array([kinds.index(kind) if kind in kinds else len(kinds) for kind in own])[codes]
-        found = designs.learnt(
-            other.columns(self.rest), place, rows.columns(self.rest), classes=len(kinds) + int(len(own) > len(kinds))
-        )[:, : len(kinds)]  # classes that the audited table does not have are left out
-        return Categorical(found / found.sum(axis=1, keepdims=True))
+        matrix, _ = _known([other.columns(self.rest), rows.columns(self.rest)], place, len(own))
+        distribution = counterfactuals.trained(
+            matrix[: len(other)], place, matrix[len(other) :], classes=len(kinds) + int(len(own) > len(kinds))
+        ).probabilities[:, : len(kinds)]  # classes that the audited table does not have are left out
+        return Categorical(distribution / distribution.sum(axis=1, keepdims=True))
 
     def known(
         self, rows: Table, values: NDArray[np.int64], kinds: list[Kind]
     ) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
-        """What the blind baseline looks at: numbers, few levels spread out, and many levels encoded out of fold.
-
-        None of no columns, or a second attempt would be paid for, which can say nothing.
-        """
-        columns = rows.columns(self.rest)
-        if not columns:
-            return None, ()
-        spread = {name: column for name, column in columns.items() if not _many_levels(column)}
-        matrix, names = numeric(spread) if spread else (np.zeros((len(rows), 0)), [])
-        design = designs.Design.of(columns)
-        if design.category_names:
-            targets = (values[:, None] == np.arange(1, len(kinds))).astype(np.float64)
-            encoded = design.encoded(targets)
-            names = names + [f"{name} (encoded)" for name in design.category_names for _ in kinds[1:]]
-            matrix = np.concatenate([matrix, encoded.astype(np.float64)], axis=1)
-        return matrix, tuple(names)
+        """What the blind baseline looks at; None of no columns, or a second attempt would be paid for in vain."""
+        return _known([rows.columns(self.rest)], values, len(kinds)) if self.rest else (None, ())
 
     def words(self) -> dict[str, Any]:
         """Where the rows come from, for the record."""
@@ -220,6 +207,22 @@ class Sources:
             "features": self.features or None,
             "files": digests(self.table, named[0], named[1] or self.others),
         }
+
+
+def _known(
+    tables: list[dict[str, NDArray[Any]]], values: NDArray[np.int64], classes: int
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Numbers, few levels spread out, and many levels encoded by the values of the first table, out of fold."""
+    both = {name: np.concatenate([columns[name] for columns in tables]) for name in tables[0]}
+    spread = {name: column for name, column in both.items() if not _many_levels(column)}
+    rows = sum(len(next(iter(columns.values()))) for columns in tables)
+    matrix, names = numeric(spread) if spread else (np.zeros((rows, 0)), [])
+    design = designs.Design.of(*tables)
+    if design.category_names:
+        encoded = design.encoded((values[:, None] == np.arange(1, classes)).astype(np.float64))
+        names = names + [f"{name} (encoded)" for name in design.category_names for _ in range(classes - 1)]
+        matrix = np.concatenate([matrix, encoded.astype(np.float64)], axis=1)
+    return matrix, tuple(names)
 
 
 def _many_levels(column: NDArray[Any]) -> bool:
