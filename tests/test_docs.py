@@ -31,9 +31,10 @@ def blocks(kind):
 def test_audit_files_load(text, tmp_path):
     (tmp_path / "audit.py").write_text(CODE)
     (tmp_path / "audit.toml").write_text(text)
-    if "game.observational_coins" in text:
-        for file in (ROOT / "examples" / "observed_model").iterdir():
-            (tmp_path / file.name).write_bytes(file.read_bytes())
+    if "game.observational" in text:
+        for folder in ("observed_model", "observed_predictions"):
+            for file in (ROOT / "examples" / folder).glob("*.*"):
+                (tmp_path / file.name).write_bytes(file.read_bytes())
         (tmp_path / "audit.toml").write_text(text)
         assert load_config(tmp_path / "audit.toml").game.relation is da.Relation.LABEL
         return
@@ -178,7 +179,7 @@ def without_numbers(text):
 
 @pytest.mark.parametrize("name", ["observed_model", "observed_predictions", "zero_run"])
 def test_observed_examples(name, tmp_path):
-    """The pages show what the first and the last print; the second needs four columns and nothing else."""
+    """The pages show what they print and their files; the second needs four columns and nothing else."""
     where = ROOT / "examples" / name / "audit.toml"
     done = subprocess.run(
         [sys.executable, "-c", "from dpaudit.cli import main; main()", "run", where, "--output", tmp_path],
@@ -188,9 +189,28 @@ def test_observed_examples(name, tmp_path):
     )
     assert "Control passed" in done.stdout
     assert (tmp_path / "report.html").exists()
-    if name != "observed_predictions":
-        assert_shown(done.stdout, page="README.md" if name == "observed_model" else "guide.md")
-        assert where.read_text() in PAGES["README.md"]
+    if name == "observed_predictions":
+        assert f"```\n{without_numbers(done.stdout).strip()}\n```" in without_numbers(PAGES["guide.md"])
+        assert where.read_text() in PAGES["guide.md"]
+        return
+    assert_shown(done.stdout, page="README.md" if name == "observed_model" else "guide.md")
+    assert where.read_text() in PAGES["README.md"]
+
+
+def test_without_placebo_rows_no_bound_is_printed(tmp_path):
+    """As section 9 has it: exit code 4, no epsilon before the line that says why, and what may be accepted."""
+    for file in (ROOT / "examples" / "observed_predictions").glob("*.*"):
+        lines = [line for line in file.read_text().splitlines(keepends=True) if not line.startswith("placebo = ")]
+        (tmp_path / file.name).write_text("".join(lines))
+    line = [sys.executable, "-c", "from dpaudit.cli import main; main()", "run", tmp_path / "audit.toml"]
+    done = subprocess.run([*line, "--output", tmp_path / "out"], capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    title, verdict, *rest = done.stdout.splitlines()
+    assert "epsilon" not in title + verdict
+    assert "rows that the model never saw" in verdict
+    assert [one for one in rest if "epsilon" in one] == [one for one in rest if one.endswith("Nothing tested it.")]
+    assert "`accept = [\"proxy-right\"]`" in PAGES["guide.md"]
+    assert done.stdout.rstrip().endswith("proxy-right.")
 
 
 def assert_shown(printed, *, page):
