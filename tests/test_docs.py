@@ -209,7 +209,7 @@ def test_without_placebo_rows_no_bound_is_printed(tmp_path):
     assert "epsilon" not in title + verdict
     assert "rows that the model never saw" in verdict
     assert [one for one in rest if "epsilon" in one] == [one for one in rest if one.endswith("Nothing tested it.")]
-    assert "`accept = [\"proxy-right\"]`" in PAGES["guide.md"]
+    assert '`accept = ["proxy-right"]`' in PAGES["guide.md"]
     assert done.stdout.rstrip().endswith("proxy-right.")
 
 
