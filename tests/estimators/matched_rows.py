@@ -20,7 +20,7 @@ def one_cell(right, rows, right0, placebo, *, chance=0.5, **more):
     marks = [n < right for n in range(rows)] + [n < right0 for n in range(placebo)]
     size = rows + placebo
     values = {"scores": np.ones(size), "chance": np.full(size, chance), "relation": "label"}
-    return MatchedScores(right=marks, audited=np.arange(size) < rows, **(values | more))
+    return MatchedScores(right=marks, audited=np.arange(size) < rows, **({"values": 2} | values | more))
 
 
 def guesses(seed, rows=400, placebo=300, *, leak=1.0, slope=1.0, own=True, **more):
@@ -34,6 +34,7 @@ def guesses(seed, rows=400, placebo=300, *, leak=1.0, slope=1.0, own=True, **mor
     audited = np.arange(size) < rows
     odds = special.logit(chance) + np.where(audited, leak, slope * (scores - 0.5))
     return MatchedScores(
+        values=2,
         scores=scores,
         chance=chance,
         right=rng.random(size) < special.expit(odds),

@@ -87,7 +87,14 @@ def test_evidence_of_a_play(game):
     assert found.sizes == {"rows": 800, "placebo": 600}
     assert found.own[found.audited].all()
     assert np.any(~found.own)
-    assert {one.id for one in found.assumptions} == {"independent-values", "one-row-per-unit", "same-source"}
+    assert {one.id for one in found.assumptions} == {
+        "independent-values",
+        "one-row-per-unit",
+        "same-source",
+        "proxy-elsewhere",
+    }
+    learnt = replace(game, own_proxy=True).play(seed=1).only
+    assert "proxy-elsewhere" not in {one.id for one in learnt.assumptions}
     assert found == game.play(seed=1).only
     assert game.coins(3).size == 0
     assert game.plan(1) == game.plan(1)
@@ -108,7 +115,8 @@ def test_one_row_of_each_unit_and_no_unit_in_both_tables(game):
     assert np.array_equal(group[taken], np.arange(200))
     assert len(set(taken % 4)) == 4
     texts = replace(units, placebo=replace(units.placebo, group=other.astype(str)))
-    assert texts.play(seed=1).only.placebo_rows == 100
+    with pytest.raises(InputError, match="of one kind"):
+        texts.play(seed=1)
     with pytest.raises(InputError, match="got none"):
         replace(units, placebo=replace(units.placebo, group=other % 100)).play(seed=1)
 

@@ -69,7 +69,7 @@ def refute(
     return CheckResult(check=check, outcome="refuted" if refuted else "passed", p_value=p_value, numbers=numbers)
 
 
-ALREADY = ", as is a leak where none was planted"
+ALREADY = "; but one is found where none was planted, too, so this says nothing of smaller leaks"
 
 
 def _planted(check: Check, p_value: float, found: dict[str, Any], numbers: dict[str, Any]) -> CheckResult:

@@ -83,6 +83,8 @@ SPENT_ON = {
 FEWEST = 20
 """Guesses at the smallest share."""
 CAP = 12.0
+GATE_LEVEL = 0.05
+"""At which placebo rows refute the proxy."""
 SPENT = 0.1
 """Of the error probability, on how many placebo rows a share takes."""
 SURE = 1.0 - 1.001e-9
@@ -205,6 +207,7 @@ def null_p_value(part: MatchedScores) -> float:
     return Matched(ready, alpha).p_value(0.0, NONE)
 
 
+@lru_cache(maxsize=16)
 def proxy_p_value(evidence: MatchedScores) -> float:
     """p-value of the proxy by the model's own guesses at placebo rows, which it never saw (theory:placebo#gate)."""
     scores, chance, right = evidence.placebo_alone()
@@ -234,8 +237,11 @@ def claim_p_values(
 
 
 def conditions_of(evidence: MatchedScores) -> tuple[Assumption, ...]:
-    """What every statement rests on: one of two assumptions; without placebo rows, the proxy."""
-    return (*evidence.conditions, _rests("either" if evidence.placebo_rows else "proxy", evidence.margin))
+    """What every statement rests on: one of two assumptions; without placebo rows, the proxy.
+
+    Where placebo rows refute the proxy, only the other one is left (theory:placebo#either): the number is the same.
+    """
+    return (*evidence.conditions, _rests(evidence, "either" if evidence.placebo_rows else "proxy", evidence.margin))
 
 
 # ------------------------------------------------------------------------------------------------------------ arguments
@@ -271,10 +277,11 @@ def _named(form: str) -> tuple[str, ...]:
     return ("matched", "proxy") if form == "either" else (form,)
 
 
-def _rests(form: str, kappa: float, tau: float = 0.0) -> Assumption:
+def _rests(evidence: MatchedScores, form: str, kappa: float, tau: float = 0.0) -> Assumption:
     if form == "proxy":
         return PROXY_OFF.asserted(tau=tau) if tau else PROXY_RIGHT
-    return (EITHER if form == "either" else NO_RECOGNITION).asserted(kappa=kappa)
+    either = form == "either" and proxy_p_value(evidence) > GATE_LEVEL
+    return (EITHER if either else NO_RECOGNITION).asserted(kappa=kappa)
 
 
 def _selection(form: str, rows: int) -> str:
@@ -295,7 +302,7 @@ def _bound(
         "relation": evidence.relation,
         "method": METHODS[form],
         "guarantee": "conditional",
-        "assumptions": (*evidence.conditions, _rests(form, kappa, tau), *more),
+        "assumptions": (*evidence.conditions, _rests(evidence, form, kappa, tau), *more),
         "selection": _selection(form, evidence.sizes["rows"]),
         "unit": evidence.unit,
         "size": filled(SIZE, evidence.sizes),
@@ -320,7 +327,8 @@ NONE = Forgiven(0, 0.0)
 
 def mean_excess(evidence: MatchedScores, delta: float) -> float:
     """The mean number of right guesses that delta can add, at most: m delta (k - 1) / k (theory:placebo#delta)."""
-    return int(evidence.audited.sum()) * delta * (evidence.values - 1) / evidence.values
+    share = 1.0 if evidence.values is None else (evidence.values - 1) / evidence.values
+    return int(evidence.audited.sum()) * delta * share
 
 
 def forgiven_guesses(evidence: MatchedScores, delta: float, alpha: float) -> Forgiven:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpaudit.assumptions import Check, CheckResult
-from dpaudit.estimators.matched import epsilon_alone, found_p_value, proxy_p_value
+from dpaudit.estimators.matched import GATE_LEVEL, epsilon_alone, found_p_value, proxy_p_value
 from dpaudit.evidence import MatchedScores
 
 KAPPAS = (0.0, 0.1, 0.2, 0.5, 1.0)
@@ -32,12 +32,12 @@ PROXY = Check(
     refuted=(
         "The model knows more than the proxy, or the proxy is off: on rows that the model never saw, its guesses are "
         "right more often than the proxy expects (p = {p_value:p}; refuted at {level:g}; {alone:.0f}%, expected "
-        "{expected:.0f}%). The bound then rests on the other half of its assumption: that the model recognises no row."
+        "{expected:.0f}%). So the bound rests on the model recognising no row."
     ),
     not_run="The proxy was not put to the test: there are no rows that the model never saw.",
     refutes=("proxy-right",),
     on_refuted="warn",
-    level=0.05,
+    level=GATE_LEVEL,
     theory="theory:placebo#gate",
 )
 PARTS = Check(
@@ -66,7 +66,7 @@ def results(evidence: MatchedScores, bounds: Any, *, delta: float, confidence: f
     if not evidence.placebo_rows:
         return (CheckResult(check=PROXY, outcome="not-run"),)
     p_value = proxy_p_value(evidence)
-    outcome = "refuted" if p_value <= (PROXY.level or 0.0) else "passed"
+    outcome = "refuted" if p_value <= GATE_LEVEL else "passed"
     _, chance, right = evidence.placebo_alone()
     numbers: Numbers = {"alone": 100.0 * float(right.mean()), "expected": 100.0 * float(chance.mean())}
     numbers |= notices([evidence])

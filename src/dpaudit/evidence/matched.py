@@ -49,7 +49,7 @@ class MatchedScores(_Evidence):
         Whether it is the row's own guess. A placebo row may also stand in other cells, with the value there that the
         model favours most; an audited row may not. None: every row is its own.
     values
-        Between how many values the guess chose, which a delta pays for.
+        Between how many values the guess chose, which a delta pays for; None: it is not known, and paid for in full.
     margin
         By how many log-odds audited rows may be guessed better than placebo rows without a leak.
 
@@ -66,7 +66,7 @@ class MatchedScores(_Evidence):
     right: Any
     audited: Any
     own: Any = None
-    values: int = 2
+    values: int | None = None
     margin: float = 0.0
     relation: Relation
     assignment: str = "guesses"
@@ -95,7 +95,7 @@ class MatchedScores(_Evidence):
                 f"guesses at values bound the replacement of a value, got relation {self.relation!s}.",
                 "set relation='label', or 'substitute', which is at least as large.",
             )
-        self._set("values", check.count("values", self.values, low=2))
+        self._set("values", None if self.values is None else check.count("values", self.values, low=2))
         self._set("margin", check.number("margin", self.margin, low=0.0))
         if not self.audited.any():
             raise InputError("`audited` must mark the rows that the model was trained on, got none.")

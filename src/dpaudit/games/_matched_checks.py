@@ -25,6 +25,12 @@ SAME_SOURCE = Assumption(
     tested_by=("redrawn-values",),
     theory="theory:placebo#what-may-serve",
 )
+PROXY_ELSEWHERE = Assumption(
+    id="proxy-elsewhere",
+    sentence="the proxy was trained on none of the rows that are guessed at, neither training rows nor others",
+    answered_by="data holder",
+    theory="theory:placebo#what-may-serve",
+)
 RANDOM_HOLD_OUT = Assumption(
     id="random-hold-out",
     sentence="chance decided which rows were kept out of the training",
@@ -34,6 +40,7 @@ RANDOM_HOLD_OUT = Assumption(
 GIVEN = Check(
     id="placebo-given",
     not_run="Without rows that the model never saw, a bound would rest on the proxy alone: give `placebo=`.",
+    remedy="Give rows of the same source that the model never saw: `placebo=`.",
     refutes=("proxy-right",),
     on_missing="withhold",
     theory="theory:placebo#what-may-serve",

@@ -17,6 +17,8 @@ from dpaudit.inputs.tables import Table, column_names, given, listed, other_rows
 
 Array = NDArray[Any]
 PROXY_ROWS = "counterfactual.table"
+DISTINCT = 0.5
+"""Share of rows that must differ in what is known of them before copies are looked for."""
 MARKS = 20
 """Columns without a use that rows may hang together by: at most so many are read."""
 ONE_PROXY = "half of the rows that the model never saw trains a proxy, and a proxy is learnt from `features`"
@@ -175,11 +177,44 @@ def halves(table: Table, unit: str | None, seed: int) -> tuple[Table, Table]:
     return some(table, np.flatnonzero(first[place])), some(table, np.flatnonzero(~first[place]))
 
 
+def shared_units(rows: int, unit: str) -> InputError:
+    """The error where a hold-out has units that were trained on: then chance did not choose the ones that are left."""
+    return InputError(
+        f"rows that chance held out must be whole {unit}s, got {rows:,} rows of {unit}s that were trained on.",
+        "if single rows were held out, give them as `placebo`.",
+    )
+
+
+def alike(unit: str, *columns: Array) -> None:
+    """Refuse names of units that are texts in one table and numbers in another: "007" is 7, or it is not."""
+    if len({column.dtype.kind in "OU" for column in columns}) > 1:
+        raise InputError(f"`unit` must be of one kind in all tables, and {unit!r} is texts in one, numbers in another.")
+
+
 def without(table: Table, unit: str, *others: Table) -> tuple[Table, int]:
     """The rows whose unit is in none of the others, and how many are left out."""
-    own = table.column(unit, "unit").astype(str)
-    taken = np.concatenate([other.column(unit, "unit").astype(str) for other in others])
-    kept = np.flatnonzero(~np.isin(own, np.unique(taken)))
+    own = table.column(unit, "unit")
+    taken = [other.column(unit, "unit") for other in others]
+    alike(unit, own, *taken)
+    kept = np.flatnonzero(~np.isin(own, np.unique(np.concatenate(taken))))
+    return (table, 0) if kept.size == own.size else (some(table, kept), own.size - kept.size)
+
+
+def not_copied(table: Table, names: list[str], *others: Table) -> tuple[Table, int]:
+    """The rows whose known columns are those of no row of the others, and how many are left out.
+
+    A proxy that was trained on a row knows its value. Values have no say in it: that would be a selection. Where most
+    rows have many alike, nobody can tell a copy from another row, and all are kept.
+    """
+    tables = [table, *others]
+    rows = np.zeros(sum(len(one) for one in tables), dtype=np.int64)
+    for name in names:
+        codes = np.concatenate(designs.codes_of(*(one.column(name) for one in tables))).astype(np.int64)
+        rows = np.unique(rows * (int(codes.max()) + 2) + codes + 1, return_inverse=True)[1].reshape(-1)
+    own, taken = rows[: len(table)], rows[len(table) :]
+    if np.unique(taken).size < DISTINCT * taken.size:
+        return table, 0
+    kept = np.flatnonzero(~np.isin(own, taken))
     return (table, 0) if kept.size == own.size else (some(table, kept), own.size - kept.size)
 
 
@@ -187,8 +222,6 @@ def marks(table: Table, uses: Uses) -> list[str]:
     """Columns without a use whose levels may come back: names and whole numbers, such as a forgotten user id."""
     import pyarrow as pa
 
-    if uses.unit is not None:
-        return []
     names = [one for one in table.data.schema if one.name not in uses.needed]
     kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
     return [one.name for one in names if any(kind(one.type) for kind in kinds)][:MARKS]

@@ -18,7 +18,18 @@ from dpaudit.counterfactuals import Categorical, Residuals
 from dpaudit.execution import stream
 from dpaudit.fitted import designs
 from dpaudit.games._guesses import Rows
-from dpaudit.games._matched_sources import ONE_PROXY, PROXY_ROWS, Tables, Uses, columns_of, halves, marks, without
+from dpaudit.games._matched_sources import (
+    ONE_PROXY,
+    PROXY_ROWS,
+    Tables,
+    Uses,
+    columns_of,
+    halves,
+    marks,
+    not_copied,
+    shared_units,
+    without,
+)
 from dpaudit.games._observational_table import _constant as constant
 from dpaudit.inputs import models
 from dpaudit.inputs.tables import Table, digests, given, listed, two_values, unit_word
@@ -29,6 +40,7 @@ LEVELS = 20
 """From so many levels on, a numeric attribute is a number and no category."""
 TENTHS, A_TENTH = 10, 3
 """Classes of a number, which are tenths of its proxy's distribution; values of each at which the model is asked."""
+OTHER_ROWS = "leave `counterfactual` out: half of the rows that the model never saw then trains a proxy."
 HALF = "{learner}, learnt from {rows:,} rows: half of those that the model never saw"
 OTHERS = "{learner}, learnt from {rows:,} other rows"
 
@@ -57,6 +69,7 @@ class Read:
     learning: Table | None
     seed: int
     left_out: int = 0
+    copies: int = 0
 
     @cached_property
     def number(self) -> bool:
@@ -159,15 +172,15 @@ class Read:
 
     # ---------------------------------------------------------------------------------------------------------- target
 
-    def target(self, source: Any) -> list[Categorical]:
+    def target(self, source: Any, field: str = "target") -> list[Categorical]:
         """What a model says of every value, for each table; of an attribute by Bayes' rule."""
         if self.number:
-            return self._of_numbers(self._model(source))
+            return self._of_numbers(self._model(source, field))
         _, kinds = self.classes
         names = [" / ".join(kind) for kind in kinds]
         if not models.is_model(source):
-            return [self._columns("target", source, table, names) for table in self.rows]
-        model = self._model(source)
+            return [self._columns(field, source, table, names) for table in self.rows]
+        model = self._model(source, field)
         if not self.uses.attribute:
             return [Categorical(asked(model, table.columns(self.uses.features), names)) for table in self.rows]
         found = []
@@ -199,8 +212,8 @@ class Read:
         inputs = {**self.rows[place].columns(self.uses.features), **changed}
         return asked(model, inputs, names)[np.arange(len(labels[place])), labels[place]]
 
-    def _model(self, source: Any) -> Any:
-        return models.load_model(source, field="target", folder=self.uses.folder)
+    def _model(self, source: Any, field: str) -> Any:
+        return models.load_model(source, field=field, folder=self.uses.folder)
 
     # ------------------------------------------------------------------------------------------------------------ rows
 
@@ -301,6 +314,7 @@ class Found:
     audited: Rows
     placebo: Rows | None
     redrawn: list[Categorical] | None
+    own_proxy: bool
     unit: str
     source: dict[str, Any]
 
@@ -321,7 +335,8 @@ def read(
     return Found(
         audited=rows[0],
         placebo=rows[1] if len(rows) > 1 else None,
-        redrawn=None if redrawn is None else found.target(redrawn),
+        redrawn=None if redrawn is None else found.target(redrawn, "redrawn"),
+        own_proxy=found.learning is not None,
         unit=unit_word(found.uses.unit),
         source={
             **found.uses.words(),
@@ -329,6 +344,7 @@ def read(
             "redrawn": None if redrawn is None else str(redrawn),
             "sample": settings["sample"],
             "left_out": found.left_out,
+            "copies_left_out": found.copies,
             "files": digests(tables.audited, *named, *besides),
         },
     )
@@ -380,29 +396,33 @@ def _read(
         if tables.learning is not None:
             known = [*uses.rest, *uses.protected, *given(uses.unit)]
             learning = _sampled(tables.learning, PROXY_ROWS, known, sample, **how)
-    learning, unseen, left_out = _apart(tables, uses, learning, unseen, audited)
-    found = Read(uses=uses, rows=(audited, unseen), learning=learning, seed=seed, left_out=left_out)
+    learning, unseen, left_out, copies = _apart(tables, uses, learning, unseen, audited, held_out is not None)
+    found = Read(uses=uses, rows=(audited, unseen), learning=learning, seed=seed, left_out=left_out, copies=copies)
     return found, tables
 
 
 def _apart(
-    tables: Tables, uses: Uses, learning: Table | None, unseen: Table, audited: Table
-) -> tuple[Table | None, Table, int]:
-    """No unit trains the proxy and is guessed at, and none that the model never saw was trained on.
+    tables: Tables, uses: Uses, learning: Table | None, unseen: Table, audited: Table, held_out: bool
+) -> tuple[Table | None, Table, int, int]:
+    """No unit or copy of a row trains the proxy and is guessed at, and none that the model never saw was trained on.
 
     Of a sample all units of the training rows are read, also of those that were not drawn.
     """
-    if uses.unit is None:
-        return learning, unseen, 0
-    trained, left_out = audited, 0
-    if len(audited) < (audited.population or 0):
+    trained, left_out, copies = audited, 0, 0
+    if uses.unit is not None and len(audited) < (audited.population or 0):
         trained = tables.audited.sample([uses.unit])
         unseen, left_out = without(unseen, uses.unit, trained)
-    if learning is not None:
+        if left_out and held_out:
+            raise shared_units(left_out, unit_word(uses.unit))
+    if learning is not None and uses.unit is not None:
         learning, _ = without(learning, uses.unit, trained, unseen)
         if not len(learning):
             raise InputError(f"every {unit_word(uses.unit)} of the rows for a proxy is audited, too.")
-    return learning, unseen, left_out
+    if learning is not None and uses.rest:
+        learning, copies = not_copied(learning, uses.rest, unseen, audited)
+        if not len(learning):
+            raise InputError("every row that would train the proxy is one that the attack guesses at.", OTHER_ROWS)
+    return learning, unseen, left_out, copies
 
 
 def _sampled(table: Table, field: str, names: list[str], count: int | None, **how: Any) -> Table:

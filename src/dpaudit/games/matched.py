@@ -35,12 +35,15 @@ from dpaudit.execution import one_thread, stream
 from dpaudit.games import _matched_checks as checks
 from dpaudit.games import _matched_table
 from dpaudit.games._guesses import Guesses, Rows, guesses, joined, planted
+from dpaudit.games._matched_sources import alike, shared_units
 from dpaudit.games.game import PLANTED, RUNNER, Comparison, Control, Play, Runner, plan_of
 from dpaudit.games.observational import _calibration
 
 PLANTED_EPSILON = 4.0
 SHARES = (0.0, 0.005, 0.02, 0.1)
 """Of the training rows, at which a leak is planted; at none first, for the leak may be there already."""
+EXPECTED = 20
+"""Rows of a value that must be expected before its absence is taken for another source."""
 PROTECTED = ("value", "record")
 SCORED_ALONE = "both"
 """Without a proxy a score has no zero: guesses are the highest and the lowest."""
@@ -85,6 +88,8 @@ class MatchedRows:
         By how many log-odds audited rows may be guessed better than placebo rows without a leak.
     redrawn
         A model that was trained on re-drawn values, as a control.
+    own_proxy
+        Whether the proxy was trained here, on other rows. If not, that is somebody's word.
     unit
         What a row, or a group of rows, stands for. One row of each unit is guessed at.
     assumed
@@ -99,6 +104,7 @@ class MatchedRows:
     protect: str = "value"
     margin: float = 0.1
     redrawn: Retrained | None = None
+    own_proxy: bool = False
     unit: str = "record"
     assumed: tuple[Assumption, ...] = ()
     source: dict[str, Any] | None = None
@@ -112,6 +118,7 @@ class MatchedRows:
         ONE_ROW_A_UNIT,
         checks.SAME_SOURCE,
         checks.RANDOM_HOLD_OUT,
+        checks.PROXY_ELSEWHERE,
     )
     checks: ClassVar[tuple[Check, ...]] = (
         checks.GIVEN,
@@ -152,9 +159,23 @@ class MatchedRows:
         if placebo.classes != self.audited.classes:
             counts = f"{self.audited.classes} and {placebo.classes}"
             raise InputError(f"`audited` and `placebo` must have the same values, got {counts} of them.")
+        self._check_values(placebo)
         for name in ("group", "counterfactual"):
             if (getattr(placebo, name) is None) != (getattr(self.audited, name) is None):
                 raise InputError(f"`audited` and `placebo` must both have a `{name}`, or neither.")
+
+    def _check_values(self, placebo: Rows) -> None:
+        """Rows of one source have the same values: one of which twenty are expected is not missing by chance."""
+        units = len(placebo) if placebo.group is None else np.unique(placebo.group).size
+        shares = np.bincount(self.audited.values, minlength=self.audited.classes) / len(self.audited)
+        there = np.bincount(placebo.values, minlength=placebo.classes)
+        missing = np.flatnonzero((there == 0) & (shares * units >= EXPECTED))
+        if missing.size:
+            raise InputError(
+                f"`placebo` must be rows of the same source, and has no row with value number {missing[0]}, which "
+                f"{shares[missing[0]]:.0%} of the audited rows have.",
+                "give rows that were left out of the training whatever their value.",
+            )
 
     def _check_redrawn(self, redrawn: Retrained) -> None:
         if self.placebo is None or self.audited.counterfactual is None:
@@ -233,6 +254,7 @@ class MatchedRows:
             Where names of files start, and what draws halves and samples.
         """
         check.number("margin", margin, low=0.0)
+        check.count("seed", seed)
         check.choice("protect", protect, PROTECTED)
         if protect == "record" and held_out is None:
             raise InputError("`protect` = 'record' needs `held_out`: rows that chance kept out of training.", ZERO_RUN)
@@ -263,6 +285,7 @@ class MatchedRows:
             protect=protect,
             margin=margin,
             redrawn=None if found.redrawn is None else Retrained(*found.redrawn),
+            own_proxy=found.own_proxy,
             unit=found.unit,
             source=found.source,
         )
@@ -329,11 +352,7 @@ class _Taken:
             )
         alone = _not_in(game.placebo.group, game.audited.group, len(game.placebo))
         if game.held_out_at_random and alone.size < len(game.placebo):
-            raise InputError(
-                f"rows that chance held out must be whole {game.unit}s, got {len(game.placebo) - alone.size:,} rows of "
-                f"{game.unit}s that were trained on.",
-                "if single rows were held out, give them as `placebo`.",
-            )
+            raise shared_units(len(game.placebo) - alone.size, game.unit)
         if not alone.size:
             raise InputError(f"`placebo` must hold {game.unit}s that were not trained on, got none.")
         group = None if game.placebo.group is None else game.placebo.group[alone]
@@ -373,7 +392,8 @@ class _Taken:
     def _matched(self) -> MatchedScores:
         rests = (checks.RANDOM_HOLD_OUT,) if self.game.held_out_at_random else (checks.SAME_SOURCE,)
         alone = () if self.game.audited.group is not None else (ONE_ROW_A_UNIT,)
-        assumed = (checks.INDEPENDENT, *alone, *(rests if self.placebo is not None else ()), *self.game.assumed)
+        proxy = () if self.game.own_proxy else (checks.PROXY_ELSEWHERE,)
+        assumed = (checks.INDEPENDENT, *alone, *(rests if self.placebo is not None else ()), *proxy, *self.game.assumed)
         return self._scores(self._trained, self._alone, margin=self.game.margin, assumptions=assumed)
 
     def _scores(
@@ -453,14 +473,15 @@ class _Taken:
         found: list[CheckResult] = []
         if self.placebo is None:
             found.append(CheckResult(check=checks.GIVEN, outcome="not-run"))
-        if self.left_out:
-            numbers = {"left_out": self.left_out, "unit": self.game.unit}
+        left_out = self.left_out + int((self.game.source or {}).get("left_out", 0))  # also while the table was read
+        if left_out:
+            numbers = {"left_out": left_out, "unit": self.game.unit}
             found.append(CheckResult(check=checks.SHARED_UNITS, outcome="measured", numbers=numbers))
         if self.game.protect != "record" and self._alone is not None:
             found.append(checks.recognition(self._trained, self._alone.at(self._alone.own)))
         if self.placebo is not None:
             found += checks.repeated(self.audited, self.placebo)
-            if self.game.audited.group is None and self.placebo.counterfactual is not None:
+            if self.placebo.counterfactual is not None:
                 found.append(checks.together(self.audited, self.placebo, seed=self.seed))
         rows = self.audited if self.placebo is None else self.placebo
         if rows.counterfactual is not None:
@@ -492,8 +513,7 @@ def _not_in(group: NDArray[Any] | None, trained: NDArray[Any] | None, rows: int)
     """The rows whose unit has no audited row."""
     if group is None or trained is None:
         return np.arange(rows)
-    if group.dtype.kind != trained.dtype.kind:  # the same names, as numbers in one table and as texts in the other
-        group, trained = group.astype(str), trained.astype(str)
+    alike("group", group, trained)
     return np.flatnonzero(~np.isin(group, trained))
 
 
