@@ -405,3 +405,37 @@ def test_a_placebo_without_the_columns_of_predictions(folder, tmp_path):
     frame = pd.read_parquet(folder / "train.parquet")
     with pytest.raises(InputError, match="one data frame for both"):
         read(folder, table=frame, placebo=frame)
+
+
+def test_a_proxy_is_trained_on_no_copy_of_a_row_that_is_guessed_at(folder):
+    """The same rows under another name: a proxy that learnt their values would make the model look as if it leaked."""
+    other, more = (pd.read_parquet(folder / f"{name}.parquet") for name in ("other", "tomorrow"))
+    with pytest.raises(InputError, match="one that the attack guesses at"):
+        read(folder, placebo=other, counterfactual={"table": other.copy()})
+    both = pd.concat([other.iloc[:500].assign(clicked="yes"), more])  # whatever the value says
+    game = read(folder, placebo="other.parquet", counterfactual={"table": both})
+    assert game.source["copies_left_out"] == 500
+    assert game.own_proxy
+    coarse = {"placebo": other.assign(f=1), "counterfactual": {"table": other.assign(f=1)}, "features": ["f"]}
+    assert read(folder, table=pd.read_parquet(folder / "train.parquet").assign(f=1), **coarse).placebo is not None
+
+
+def test_a_sampled_hold_out_refuses_units_that_were_trained_on(folder):
+    train, other = (pd.read_parquet(folder / f"{name}.parquet") for name in ("train", "other"))
+    other.loc[other.index[:200], "user_id"] = np.arange(200)
+    for sample in (None, 300):
+        with pytest.raises(InputError, match="must be whole users"):
+            read(folder, table=train, held_out=other, unit="user_id", sample=sample).play(seed=1)
+
+
+def test_a_value_that_is_missing_is_another_source(folder):
+    other = pd.read_parquet(folder / "other.parquet")
+    with pytest.raises(InputError, match="rows of the same source"):
+        read(folder, placebo=other[other["clicked"] == "no"], counterfactual="p_yesterday")
+
+
+def test_the_setting_that_is_wrong_is_named(folder):
+    with pytest.raises(InputError, match="`redrawn`"):
+        read(folder, placebo="other.parquet", redrawn="user_id")
+    with pytest.raises(InputError, match="`seed`"):
+        read(folder, placebo="other.parquet", seed=1.5)
