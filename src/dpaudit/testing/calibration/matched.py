@@ -22,7 +22,8 @@ from dpaudit.testing import ground_truth
 from dpaudit.testing.calibration._table import Cell
 from dpaudit.testing.ground_truth import AnsweredRows, RecognisedRows
 
-SLOW = 150
+FEW, SLOW = 60, 150
+"""Games in CI: of cells that must hold, and of those that must fail."""
 
 
 def fourth_cells(confidence: float = 0.95) -> list[Cell]:
@@ -44,19 +45,19 @@ def _old(truth: Any, words: str, rule: Any, confidence: float) -> Cell:
 def _imperfect_proxies(confidence: float) -> Iterable[Cell]:
     """With a true proxy all three hold; where the model knows more than the proxy, the proxy's form fails."""
     for epsilon in (0.0, 1.0, 2.0):
-        yield _cell(_few(epsilon), "either", confidence, quick=SLOW)
-        yield _cell(AnsweredRows(epsilon), "matched", confidence, quick=SLOW)
+        yield _cell(_few(epsilon), "either", confidence, quick=FEW)
+        yield _cell(AnsweredRows(epsilon), "matched", confidence, quick=FEW)
     for epsilon in (0.0, 1.0):
-        yield _cell(_few(epsilon), "proxy", confidence, quick=SLOW)
+        yield _cell(_few(epsilon), "proxy", confidence, quick=FEW)
         for proxy in ("no id", "x 1.5", "- 0.5", "+ noise"):
-            yield _cell(AnsweredRows(epsilon, proxy), "matched", confidence, quick=SLOW)
+            yield _cell(AnsweredRows(epsilon, proxy), "matched", confidence, quick=FEW)
     weak = _few(0.0, "no id")
-    yield _cell(weak, "either", confidence, quick=SLOW)
+    yield _cell(weak, "either", confidence, quick=FEW)
     yield _cell(weak, "proxy", confidence, "fail", quick=SLOW)
     noisy, many = AnsweredRows(1.0, "+ noise", "noisy"), AnsweredRows(1.0, "no id", k=10)
     pooled, scarce = AnsweredRows(1.0, "exact", "P"), AnsweredRows(1.0, placebo=100)
     for truth in (noisy, many, pooled, scarce):
-        yield _cell(truth, "matched", confidence, quick=SLOW)
+        yield _cell(truth, "matched", confidence, quick=FEW)
     yield _old(pooled, "matched, one cell for all chances", _one_cell, confidence)
 
 
@@ -75,10 +76,10 @@ def _uneven_guesses(confidence: float) -> Iterable[Cell]:
     for truth in (steep, cells):
         bound = partial(_by_shares, confidence=confidence)
         yield Cell("epsilon_from_matched", "matched, by shares of the rows", truth, 0.0, bound, "fail")
-    yield _cell(promoted, "matched", confidence, quick=SLOW)
+    yield _cell(promoted, "matched", confidence, quick=FEW)
     yield _old(promoted, "matched, own guesses alone", _own_alone, confidence)
     known = RecognisedRows()
-    yield _cell(RecognisedRows(rows=120, placebo=240), "either", confidence, quick=SLOW)
+    yield _cell(RecognisedRows(rows=120, placebo=240), "either", confidence, quick=FEW)
     yield _cell(known, "matched", confidence, "fail", quick=SLOW)
 
 
@@ -86,7 +87,7 @@ def _deltas(confidence: float) -> Iterable[Cell]:
     bound = partial(estimators.epsilon_from_matched, form="either", confidence=confidence)
     truth, shown = _few(0.5, delta=0.01), _few(0.0, delta=0.4)
     known = partial(bound, delta=0.01)
-    yield Cell("epsilon_from_matched at delta 0.01", "either", truth, 0.5, known, quick=SLOW)
+    yield Cell("epsilon_from_matched at delta 0.01", "either", truth, 0.5, known, quick=FEW)
     forgotten = partial(bound, delta=0.0)
     yield Cell("epsilon_from_matched", "either, delta forgotten", shown, 0.0, forgotten, "fail", quick=SLOW)
 
@@ -95,11 +96,11 @@ def _mu_cells(confidence: float) -> Iterable[Cell]:
     bound = partial(estimators.mu_from_matched, confidence=confidence)
     for truth in (AnsweredRows(0.0), AnsweredRows(1.0), AnsweredRows(0.0, "no id"), AnsweredRows(2.0, "no id")):
         value = ground_truth.least_mu(truth.curve) if truth.epsilon else 0.0
-        yield Cell("mu_from_matched", "matched", truth, value, partial(bound, form="matched"), quick=SLOW)
+        yield Cell("mu_from_matched", "matched", truth, value, partial(bound, form="matched"), quick=FEW)
     few, weak = _few(2.0), _few(0.0, "no id")
     value = ground_truth.least_mu(few.curve)
-    yield Cell("mu_from_matched", "either", few, value, partial(bound, form="either"), quick=SLOW)
-    yield Cell("mu_from_matched", "either", weak, 0.0, partial(bound, form="either"), quick=SLOW)
+    yield Cell("mu_from_matched", "either", few, value, partial(bound, form="either"), quick=FEW)
+    yield Cell("mu_from_matched", "either", weak, 0.0, partial(bound, form="either"), quick=FEW)
     yield Cell("mu_from_matched", "proxy", weak, 0.0, partial(bound, form="proxy"), "fail", quick=SLOW)
 
 
