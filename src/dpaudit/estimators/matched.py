@@ -38,7 +38,8 @@ NO_RECOGNITION = Assumption(
     id="no-recognition",
     sentence=(
         "had the values of the training rows been drawn anew, the model would guess them no better than those of "
-        "placebo rows (by more than {kappa:g} in log-odds): it recognises no row beyond its value"
+        "placebo rows (by more than {kappa:g} in log-odds): it recognises no row beyond its value (the calibration "
+        "page says which models do)"
     ),
     answered_by="developer",
     tested_by=("redrawn-values",),

@@ -370,11 +370,13 @@ class _Taken:
     def play(self) -> Play:
         whole, chance = self.game.protect == "record", self.game.held_out_at_random
         beside = Comparison(id="label", title=LABEL_BESIDE, evidence=self._matched, needs=checks.REDRAWN.id)
+        results = self._results()
+        together = any(one.refuted and one.check.id == checks.TOGETHER.id for one in results)
         return Play(
             evidence=(self._split() if chance else self._matched(),),
             controls=() if whole else self._controls(),
-            results=self._results(),
-            comparisons=(beside,) if chance and not whole else (),
+            results=results,
+            comparisons=(beside,) if chance and not whole and not together else (),
         )
 
     # -------------------------------------------------------------------------------------------------------- evidence
@@ -482,7 +484,10 @@ class _Taken:
         if self.placebo is not None:
             found += checks.repeated(self.audited, self.placebo)
             if self.placebo.counterfactual is not None:
-                found.append(checks.together(self.audited, self.placebo, seed=self.seed))
+                result = checks.together(self.audited, self.placebo, seed=self.seed)
+                # a bound for whole records needs no independent values: chance chose the rows
+                warned = replace(result, check=replace(result.check, on_refuted="warn"))
+                found.append(warned if self.game.held_out_at_random else result)
         rows = self.audited if self.placebo is None else self.placebo
         if rows.counterfactual is not None:
             found += _calibration(rows.counterfactual, rows.values)
