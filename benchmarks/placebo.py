@@ -19,7 +19,7 @@ from _reference import reference_loop
 import dpaudit as da
 from dpaudit import estimators
 from dpaudit.execution import Execution
-from dpaudit.games.matched import MatchedRows
+from dpaudit.games import MatchedRows
 from dpaudit.testing.ground_truth import AnsweredRows
 
 ROWS, TABLE, COLUMNS, NAMES = 200_000, 20_000, 40, 8

@@ -12,7 +12,7 @@ from dpaudit import counterfactuals, games
 from dpaudit.bounds import Outcome
 from dpaudit.counterfactuals import Categorical
 from dpaudit.execution import Execution, one_thread, stream
-from dpaudit.games.matched import MatchedRows, redrawn_values
+from dpaudit.games import MatchedRows, redrawn_values
 from dpaudit_experiments.placebo import learnt, worlds
 from dpaudit_experiments.placebo.worlds import LABEL, Columns, Make, Sizes, World
 
