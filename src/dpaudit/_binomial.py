@@ -499,3 +499,18 @@ def recursion_p_value(g: Callable[[float], float], *, canaries: int, guesses: in
         middle = 0.5 * (low + high)
         low, high = (low, middle) if rejected(middle) else (middle, high)
     return math.exp(high)
+
+
+def least(small: Callable[[float], bool]) -> float:
+    """The smallest number at which this holds, from above; the first power of two above 1000 if none is found."""
+    if small(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while high <= 1000.0 and not small(high):
+        low, high = high, 2.0 * high
+    if high > 1000.0:
+        return high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if small(middle) else (middle, high)
+    return high

@@ -31,7 +31,7 @@ from dpaudit.estimators.members import SignedPath
 from dpaudit.estimators.thresholds import GuessPath, MemberGuesses, ranked_rows, unlike
 from dpaudit.evidence import MatchedScores
 from dpaudit.evidence.matched import CELLS
-from dpaudit.tradeoff import GAUSSIAN, Gaussian, TradeOff, doubled
+from dpaudit.tradeoff import GAUSSIAN, Gaussian, TradeOff
 
 FORMS = ("either", "matched", "proxy")
 NO_RECOGNITION = Assumption(
@@ -351,15 +351,7 @@ def least_epsilon(evidence: MatchedScores, curve: TradeOff, alpha: float) -> flo
     def small(epsilon: float) -> bool:
         return mean_excess(evidence, curve.delta(epsilon)) <= alpha / 4.0
 
-    if small(0.0):
-        return 0.0
-    low, high = doubled(small, 1000.0)
-    if high > 1000.0:
-        return high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if small(middle) else (middle, high)
-    return high
+    return _binomial.least(small)
 
 
 def _largest_mu(evidence: MatchedScores, epsilon: float, alpha: float) -> float:

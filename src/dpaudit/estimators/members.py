@@ -45,7 +45,7 @@ from dpaudit.estimators.thresholds import (
     unlike,
 )
 from dpaudit.evidence import MemberScores
-from dpaudit.tradeoff import GAUSSIAN, Family, Gaussian, TradeOff, approximate, doubled
+from dpaudit.tradeoff import GAUSSIAN, Family, Gaussian, TradeOff, approximate
 
 PROOFS = {
     "conditional": "theory:zero-run#signed",
@@ -347,15 +347,7 @@ def least_epsilon(curve: TradeOff, m: int, alpha: float) -> float:
     def small(epsilon: float) -> bool:
         return _binomial.excess(m, epsilon, curve.delta(epsilon)) <= alpha / 4.0
 
-    if small(0.0):
-        return 0.0
-    low, high = doubled(small, 1000.0)
-    if high > 1000.0:
-        return high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if small(middle) else (middle, high)
-    return high
+    return _binomial.least(small)
 
 
 def curve_p_values(

@@ -7,7 +7,7 @@ report: a proxy that knows less, guesses that are surer than others, rows that t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -43,9 +43,9 @@ class Answered:
     def curve(self) -> ApproximateDP:
         return ApproximateDP(self.epsilon, self.delta)
 
-    def known(self, rng: Generator) -> Iterable[tuple[Floats, Floats, Floats]]:
-        """The true distribution of every value, the proxy's and the model's, of audited and of placebo rows."""
-        raise NotImplementedError
+    known: Callable[[Generator], Iterable[tuple[Floats, Floats, Floats]]]
+    """The true distribution of every value, the proxy's and the model's, of audited and of placebo rows: a method of
+    each world."""
 
     def sample(self, rng: Generator) -> MatchedScores:
         """Every audited row's guess, and every guess that a placebo row offers (theory:placebo#matched)."""
